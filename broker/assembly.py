@@ -11,13 +11,14 @@ from typing import Any, Final, NamedTuple
 
 import trio
 
-from ottla.broker.bindings import Parts, client_handlers, control_handlers, controller_handlers
+from ottla.broker.bindings import Parts, client_handlers, control_handlers, controller_handlers, transaction_handlers
 from ottla.broker.cluster.broker_configs import BrokerConfigs
 from ottla.broker.cluster.config_notifications import ConfigChanges
 from ottla.broker.cluster.controlled_shutdown import hand_over
 from ottla.broker.cluster.controller_channel import ControllerChannel
 from ottla.broker.cluster.log_dir_notice import OfflineNotice
 from ottla.broker.cluster.metadata_cache import MetadataCache
+from ottla.broker.cluster.producer_ids import ProducerIds
 from ottla.broker.cluster.topic_configs import TopicConfigs
 from ottla.broker.config.broker_config import BrokerConfig
 from ottla.broker.config.connection_limits import CONNECTION_CONFIG, ConnectionLimits
@@ -41,6 +42,8 @@ from ottla.broker.replication.log_dir_moves import LogDirMoves
 from ottla.broker.requests.authorizer import Access
 from ottla.broker.requests.dispatch import build_apis
 from ottla.broker.requests.large_requests import LargeRequests
+from ottla.broker.transactions.brokers import Brokers
+from ottla.broker.transactions.parts import Transactions
 from ottla.broker.upkeep.compaction import CLEANER_KEYS, Cleaning
 from ottla.broker.upkeep.schedule import Housekeeping
 from ottla.log.config import BROKER_LOG_CONFIG
@@ -97,9 +100,8 @@ class Assembly:
         self._epoch = -1
         self._endpoints: tuple[Endpoint, ...] = ()
         self._metadata = MetadataCache()
-        self._controller = Controller(
-            dynamic, clock, self._metadata, broker_id=identity.broker_id, peers=self._peer_for_controller
-        )
+        broker_id, peers = identity.broker_id, self._peer_for_controller
+        self._controller = Controller(dynamic, clock, self._metadata, broker_id=broker_id, peers=peers)
         self._leader_quota, self._follower_quota = _quota(config), _quota(config)
         self._move_quota = _quota(config, "alter.log.dirs.")
         self.session = LastingSession(begin, self._on_store_event)
@@ -109,6 +111,7 @@ class Assembly:
         )
         self.replicas = self._replica_manager()
         self.groups = group_coordinator(config.values, self.replicas, self._parts, self._metadata)
+        self.transactions = self._transactions()
         broker_configs = BrokerConfigs(self.session, identity.broker_id, dynamic)
         self._config_changes = ConfigChanges(
             self.session, clock, self._topic_configs, broker_configs, self.replicas.reconfigure
@@ -121,6 +124,7 @@ class Assembly:
         self._moves = LogDirMoves(self.replicas, self._parts, self._move_quota, self._housekeeping.checkpoint)
         parts = self._handler_parts(access, validate)
         self._own_peer = LocalPeer(control_handlers(parts))
+        self._own_transactions = LocalPeer(transaction_handlers(parts))
         self._followers = self._replica_fetchers()
         self._to_controller = ControllerChannel(
             identity.broker_id, self._metadata, LocalPeer(controller_handlers(parts)), self._peer_to_controller
@@ -141,6 +145,10 @@ class Assembly:
             event.subscribe(self._followers.follow)
         events.leading.subscribe(group_partitions.load)
         events.following.subscribe(group_partitions.unload)
+        events.leading.subscribe(self.transactions.loader.load)
+        for event in (events.following, events.stopped):
+            event.subscribe(self.transactions.markers.unload)
+            event.subscribe(self.transactions.loader.unload)
         events.stopped.subscribe(self._followers.unfollow)
         events.stopped.subscribe(group_partitions.unload)
         events.log_replaced.subscribe(self._followers.follow)
@@ -161,6 +169,7 @@ class Assembly:
         await self._register()
         await self._nursery.start(self._config_changes.run)
         self._nursery.start_soon(self.groups.run)
+        self._nursery.start_soon(self.transactions.run)
         self._nursery.start_soon(self._offline_notice.run)
         await self._nursery.start(self._controller.run, self.session)
         self._nursery.start_soon(self._isr_changes.run)
@@ -173,6 +182,7 @@ class Assembly:
             await hand_over(self._to_controller.ask, self._identity.broker_id, self._epoch, self._config.values)
         self.replicas.step_down()
         self.groups.runtime.shut_down()
+        self.transactions.coordinator.runtime.shut_down()
 
     async def advertise(self, endpoints: tuple[Endpoint, ...]) -> None:
         """Register other endpoints; the controller sends them to all brokers."""
@@ -182,6 +192,10 @@ class Assembly:
     async def _register(self) -> None:
         patience_s = 2 * self._config.values["zookeeper.session.timeout.ms"] / 1000 + _SPARE_PATIENCE_SECONDS
         self._epoch = await register_broker(self.session, self._info(), self._clock.now_ms(), patience_s)
+
+    def _transactions(self) -> Transactions:
+        producer_ids = ProducerIds(self.session, self._identity.broker_id, self._start_soon)
+        return Transactions(self._dynamic, self.replicas, self._parts, self._metadata, producer_ids, self._brokers)
 
     def _replica_manager(self) -> ReplicaManager:
         return ReplicaManager(
@@ -215,6 +229,18 @@ class Assembly:
     def _peer_for_fetching(self, broker_id: int) -> Peer:
         client_id = f"broker-{self._identity.broker_id}-fetcher"
         return self._peer(broker_id, client_id, self._config.replica_socket_timeout_ms, MAX_REPLY)
+
+    def _brokers(self, purpose: str, lowest: int, highest: int) -> Brokers:
+        config = self._config
+        client_id = f"broker-{self._identity.broker_id}-{purpose}"
+        timeout_ms, max_frame = config.controller_socket_timeout_ms, config.socket_request_max_bytes
+        return Brokers(
+            self._identity.broker_id,
+            lambda request: self._own_transactions.send(request),
+            lambda broker_id: self._peer(broker_id, client_id, timeout_ms, max_frame),
+            lowest=lowest,
+            highest=highest,
+        )
 
     def _peer_to_controller(self, broker_id: int) -> Peer:
         config = self._config
@@ -250,6 +276,7 @@ class Assembly:
             replicas=self.replicas,
             replica_parts=self._parts,
             groups=self.groups,
+            transactions=self.transactions,
             moves=self._moves,
             validate=validate,
         )

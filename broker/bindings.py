@@ -4,7 +4,6 @@ Owns the list. Must not know what a handler does, nor how the parts are made, st
 Counterpart in Kafka: the constructor of KafkaApis.
 """
 
-import logging
 import random
 from collections.abc import Callable, Collection, Mapping
 from functools import partial
@@ -14,13 +13,14 @@ from typing import Any, NamedTuple
 from ottla.broker.cluster.config_alteration import ConfigAdmin
 from ottla.broker.cluster.config_notifications import ConfigChanges
 from ottla.broker.cluster.metadata_cache import MetadataCache
-from ottla.broker.cluster.producer_ids import ProducerIds
 from ottla.broker.cluster.topic_configs import TopicConfigs
 from ottla.broker.config.broker_config import RACK_AWARE
 from ottla.broker.config.dynamic import DynamicConfig
 from ottla.broker.controller.controller import Controller
 from ottla.broker.fetch.sessions import FetchSessionCache
 from ottla.broker.handlers import (
+    add_offsets_to_txn,
+    add_partitions_to_txn,
     allocate_producer_ids,
     alter_configs,
     alter_partition,
@@ -39,7 +39,9 @@ from ottla.broker.handlers import (
     describe_log_dirs,
     describe_producers,
     describe_topic_partitions,
+    describe_transactions,
     elect_leaders,
+    end_txn,
     fetch,
     find_coordinator,
     heartbeat,
@@ -51,6 +53,7 @@ from ottla.broker.handlers import (
     list_groups,
     list_offsets,
     list_partition_reassignments,
+    list_transactions,
     metadata,
     offset_commit,
     offset_delete,
@@ -59,24 +62,30 @@ from ottla.broker.handlers import (
     produce,
     stop_replica,
     sync_group,
+    txn_offset_commit,
     update_metadata,
+    write_txn_markers,
 )
 from ottla.broker.loop.clock import Offload
-from ottla.broker.net.client_warnings import ClientWarnings
 from ottla.broker.net.session import RequestContext
+from ottla.broker.replicas.committed_appends import CommittedAppends
 from ottla.broker.replicas.manager import ReplicaManager
 from ottla.broker.replicas.parts import ReplicaParts
 from ottla.broker.replication.log_dir_moves import LogDirMoves
 from ottla.broker.requests.authorizer import Access
 from ottla.broker.requests.table import Bound, Handler, advertised
+from ottla.broker.transactions.offsets import OffsetsVerifier
+from ottla.broker.transactions.parts import Transactions
 from ottla.coordinator.group_coordinator import GroupCoordinator
 from ottla.wire.api_keys import ApiKey
+from ottla.wire.messages.add_partitions_to_txn import AddPartitionsToTxnRequest
 from ottla.wire.messages.allocate_producer_ids import AllocateProducerIdsRequest
 from ottla.wire.messages.alter_partition import AlterPartitionRequest
 from ottla.wire.messages.controlled_shutdown import ControlledShutdownRequest
 from ottla.wire.messages.leader_and_isr import LeaderAndIsrRequest
 from ottla.wire.messages.stop_replica import StopReplicaRequest
 from ottla.wire.messages.update_metadata import UpdateMetadataRequest
+from ottla.wire.messages.write_txn_markers import WriteTxnMarkersRequest
 from ottla.wire.schema import Request
 from ottla.zk.store import Session
 
@@ -95,6 +104,7 @@ class Parts(NamedTuple):
     replicas: ReplicaManager
     replica_parts: ReplicaParts
     groups: GroupCoordinator
+    transactions: Transactions
     moves: LogDirMoves
     validate: Offload
 
@@ -102,7 +112,7 @@ class Parts(NamedTuple):
 def client_handlers(parts: Parts) -> dict[ApiKey, Bound]:
     """Return the handlers of requests from the network, those of other brokers among them."""
     of_clients = _of_data(parts) | _of_groups(parts) | _of_configs(parts) | _describing(parts) | _controlling(parts)
-    return with_api_versions(of_clients | _controlled(parts))
+    return with_api_versions(of_clients | _of_transactions(parts) | _controlled(parts))
 
 
 def with_api_versions(handlers: Mapping[ApiKey, Bound]) -> dict[ApiKey, Bound]:
@@ -118,7 +128,13 @@ def _of_data(parts: Parts) -> dict[ApiKey, Bound]:
     sessions = FetchSessionCache(slots, of_replicas.signal, lambda: random.randrange(1, 1 << 31))
     common = {"replicas": replicas, "clock": of_replicas.clock, "start_soon": of_replicas.start_soon}
     return {
-        ApiKey.PRODUCE: _bind(produce, **common, offload=parts.validate, slow_appends=of_replicas.slow_appends),
+        ApiKey.PRODUCE: _bind(
+            produce,
+            **common,
+            offload=parts.validate,
+            slow_appends=of_replicas.slow_appends,
+            verifier=parts.transactions.verifier,
+        ),
         ApiKey.FETCH: _bind(
             fetch,
             **common,
@@ -143,11 +159,6 @@ def _of_data(parts: Parts) -> dict[ApiKey, Bound]:
         ),
         ApiKey.ALTER_REPLICA_LOG_DIRS: _bind(alter_replica_log_dirs, moves=parts.moves),
         ApiKey.DELETE_RECORDS: _bind(delete_records, replicas=replicas, metadata=parts.metadata),
-        ApiKey.INIT_PRODUCER_ID: _bind(
-            init_producer_id,
-            producer_ids=ProducerIds(parts.session, of_replicas.broker_id, of_replicas.start_soon),
-            transaction_max_timeout_ms=config.transaction_max_timeout_ms,
-        ),
         ApiKey.OFFSET_FOR_LEADER_EPOCH: _bind(offset_for_leader_epoch, replicas=replicas),
     }
 
@@ -160,9 +171,11 @@ def _of_groups(parts: Parts) -> dict[ApiKey, Bound]:
         ApiKey.FIND_COORDINATOR: _bind(
             find_coordinator,
             metadata=parts.metadata,
-            partition_for=groups.runtime.partition_for,
+            partition_for={
+                find_coordinator.GROUP: groups.runtime.partition_for,
+                find_coordinator.TRANSACTION: parts.transactions.coordinator.runtime.partition_for,
+            },
             create=parts.controller.auto_create,
-            transactional=ClientWarnings(logging.getLogger("kafka.coordinator.transaction.TransactionCoordinator")),
         ),
         ApiKey.JOIN_GROUP: _bind(join_group, groups=groups),
         ApiKey.HEARTBEAT: _bind(heartbeat, groups=groups),
@@ -172,6 +185,44 @@ def _of_groups(parts: Parts) -> dict[ApiKey, Bound]:
         ApiKey.LIST_GROUPS: _bind(list_groups, groups=groups, access=access),
         ApiKey.DELETE_GROUPS: _bind(delete_groups, groups=groups),
         ApiKey.OFFSET_DELETE: _bind(offset_delete, groups=groups, metadata=parts.metadata, access=access),
+    }
+
+
+def _of_transactions(parts: Parts) -> dict[ApiKey, Bound]:
+    transactions, groups, access, of_replicas = (
+        parts.transactions.coordinator,
+        parts.groups,
+        parts.access,
+        parts.replica_parts,
+    )
+    partition_for = groups.runtime.partition_for
+    offsets_verifier = OffsetsVerifier(parts.transactions.verifier, parts.replicas, of_replicas.clock, partition_for)
+    return {
+        ApiKey.INIT_PRODUCER_ID: _bind(
+            init_producer_id, producer_ids=parts.transactions.producer_ids, transactions=transactions
+        ),
+        ApiKey.ADD_PARTITIONS_TO_TXN: _bind(
+            add_partitions_to_txn, transactions=transactions, metadata=parts.metadata, access=access
+        ),
+        ApiKey.ADD_OFFSETS_TO_TXN: _bind(
+            add_offsets_to_txn,
+            transactions=transactions,
+            partition_for=partition_for,
+            create=parts.controller.auto_create,
+        ),
+        ApiKey.END_TXN: _bind(end_txn, transactions=transactions),
+        ApiKey.WRITE_TXN_MARKERS: _bind(
+            write_txn_markers,
+            replicas=parts.replicas,
+            appends=CommittedAppends(parts.replicas, of_replicas),
+            clock=of_replicas.clock,
+            groups=groups,
+        ),
+        ApiKey.TXN_OFFSET_COMMIT: _bind(
+            txn_offset_commit, groups=groups, metadata=parts.metadata, verify=offsets_verifier.verify
+        ),
+        ApiKey.DESCRIBE_TRANSACTIONS: _bind(describe_transactions, transactions=transactions, access=access),
+        ApiKey.LIST_TRANSACTIONS: _bind(list_transactions, transactions=transactions, access=access),
     }
 
 
@@ -268,6 +319,11 @@ def controller_handlers(parts: Parts) -> dict[type[Request], Callable[[Any], Any
 def control_handlers(parts: Parts) -> dict[type[Request], Callable[[Any], Any]]:
     """Return the handlers for requests of the controller of this process, which needs no network."""
     return _local(_controlled(parts), LeaderAndIsrRequest, StopReplicaRequest, UpdateMetadataRequest)
+
+
+def transaction_handlers(parts: Parts) -> dict[type[Request], Callable[[Any], Any]]:
+    """Return the handlers for requests of this broker's transactions to this broker itself."""
+    return _local(_of_transactions(parts), AddPartitionsToTxnRequest, WriteTxnMarkersRequest)
 
 
 def _local(bound: Mapping[ApiKey, Bound], *kinds: type[Request]) -> dict[type[Request], Callable[[Any], Any]]:

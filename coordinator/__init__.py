@@ -1,1 +1,4 @@
-"""The coordinator of groups, as pure decisions and a runtime for them. Knows no log, no zk, no broker."""
+"""The coordinators of groups and of transactions, as pure decisions and a runtime for them.
+
+Knows no log, no zk, no broker.
+"""

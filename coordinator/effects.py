@@ -1,14 +1,16 @@
-"""The effects that a decision may ask for: append records, send a reply, set a timer, cancel one.
+"""The effects that a decision may ask for: append records, send a reply, set a timer, cancel one; for transactions also
+send markers, take a producer id.
 
-Owns these four, `Decision`, which collects them while one event is decided, and the errors of appends as clients of a
-coordinator expect them. Must not know groups, transactions, or the code that carries the effects out. Counterparts in
-Kafka: CoordinatorResult, and the callbacks that the classic coordinator passes around.
+Owns these six, `Decision`, which collects them while one event is decided, and the errors of appends as clients of a
+coordinator expect them. Must not know groups, the rules of transactions, or the code that carries the effects out.
+Counterparts in Kafka: CoordinatorResult, and the callbacks that the classic coordinator passes around.
 """
 
 from collections.abc import Callable, Hashable, Sequence
 from typing import Any, Final, NamedTuple
 
 from ottla.wire.errors import ErrorCode
+from ottla.wire.types import TopicPartition
 
 Send = Callable[[Any], None]
 """Takes the response to one request. The code that holds it must call it exactly once."""
@@ -33,11 +35,24 @@ class Caller(NamedTuple):
     api_version: int
 
 
+class Producer(NamedTuple):
+    """The producer of a transaction."""
+
+    producer_id: int
+    producer_epoch: int
+    guard: object = None
+    """The log's own proof that the transaction was verified; the coordinator hands it on."""
+
+
 class Append(NamedTuple):
-    """Append the records in one batch. `then` decides the next event, once the batch is committed or has failed."""
+    """Append the records in one batch. `then` decides the next event, once the batch is committed or has failed.
+
+    With a producer, the batch is part of the producer's transaction.
+    """
 
     records: Sequence[Record]
     then: "Callable[[Decision, ErrorCode], None]"
+    producer: Producer | None = None
 
 
 class Reply(NamedTuple):
@@ -60,7 +75,31 @@ class CancelTimer(NamedTuple):
     key: Hashable
 
 
-Effect = Append | Reply | SetTimer | CancelTimer
+class Marker(NamedTuple):
+    """The end of one transaction. `transaction_version` says by which rules a log checks the epoch."""
+
+    transactional_id: str
+    producer_id: int
+    producer_epoch: int
+    is_commit: bool
+    partitions: tuple[TopicPartition, ...]
+    transaction_version: int
+
+
+class SendMarkers(NamedTuple):
+    """Send the marker to the leaders of its partitions. `marked` decides the next event, once a partition has it."""
+
+    marker: Marker
+    marked: "Callable[[Decision, TopicPartition], None]"
+
+
+class TakeProducerId(NamedTuple):
+    """Get a producer id that was never used. `then` decides the next event."""
+
+    then: "Callable[[Decision, int], None]"
+
+
+Effect = Append | Reply | SetTimer | CancelTimer | SendMarkers | TakeProducerId
 
 
 class Decision:
@@ -72,9 +111,14 @@ class Decision:
         self.now_ms = now_ms
         self.effects: list[Effect] = []
 
-    def append(self, records: Sequence[Record], then: "Callable[[Decision, ErrorCode], None]") -> None:
+    def append(
+        self,
+        records: Sequence[Record],
+        then: "Callable[[Decision, ErrorCode], None]",
+        producer: Producer | None = None,
+    ) -> None:
         """Add an Append."""
-        self.effects.append(Append(records, then))
+        self.effects.append(Append(records, then, producer))
 
     def reply(self, send: Send, response: Any) -> None:
         """Add a Reply."""
@@ -87,3 +131,11 @@ class Decision:
     def cancel_timer(self, key: Hashable) -> None:
         """Add a CancelTimer."""
         self.effects.append(CancelTimer(key))
+
+    def send_markers(self, marker: Marker, marked: "Callable[[Decision, TopicPartition], None]") -> None:
+        """Add a SendMarkers."""
+        self.effects.append(SendMarkers(marker, marked))
+
+    def take_producer_id(self, then: "Callable[[Decision, int], None]") -> None:
+        """Add a TakeProducerId."""
+        self.effects.append(TakeProducerId(then))

@@ -129,6 +129,20 @@ class CommittedOffset(NamedTuple):
     order: int
 
 
+class Transaction:
+    """A producer's transaction that commits offsets. `is_commit` is None until its marker is in the log.
+
+    `group_ids` are the groups with offsets of this transaction in `transactional_offsets`.
+    """
+
+    __slots__ = ("group_ids", "is_commit", "producer_id")
+
+    def __init__(self, producer_id: int) -> None:
+        self.producer_id = producer_id
+        self.group_ids: set[str] = set()
+        self.is_commit: bool | None = None
+
+
 class InitialDelay(NamedTuple):
     """How long the first rebalance of a group waits for more members: now, and after that at most."""
 
@@ -163,6 +177,8 @@ class Group:
         self.offsets: dict[TopicPartition, CommittedOffset] = {}
         self.pending_offsets: dict[TopicPartition, list[int]] = {}
         """The order of each commit that is being appended."""
+        self.transactional_offsets: dict[int, dict[TopicPartition, CommittedOffset]] = {}
+        """The offsets in the log that a transaction may still abort, by producer id. No producer has an empty dict."""
         self._supporters: Counter[str] = Counter()
 
     # ------------------------------------------------------------------------------------------------ state
@@ -345,8 +361,20 @@ class Group:
 
     @property
     def has_offsets(self) -> bool:
-        """Whether offsets are committed, or being appended."""
-        return bool(self.offsets or self.pending_offsets)
+        """Whether offsets are committed, being appended, or part of an open transaction."""
+        return bool(self.offsets or self.pending_offsets or self.transactional_offsets)
+
+    def is_pending(self, partition: TopicPartition) -> bool:
+        """Whether an offset of this partition is being appended, or part of an open transaction."""
+        return partition in self.pending_offsets or any(
+            partition in written for written in self.transactional_offsets.values()
+        )
+
+    @property
+    def partitions_with_offsets(self) -> list[TopicPartition]:
+        """The partitions of which offsets are committed, being appended, or part of an open transaction."""
+        transactional = (each for written in self.transactional_offsets.values() for each in written)
+        return [*self.offsets, *self.pending_offsets, *transactional]
 
     def record(self, assignment: Mapping[str, bytes]) -> bytes:
         """The value of this generation's record."""

@@ -13,7 +13,7 @@ from typing import Final
 
 from ottla.coordinator import offsets, rebalance
 from ottla.coordinator.config import GroupConfig
-from ottla.coordinator.effects import Caller
+from ottla.coordinator.effects import Caller, Producer
 from ottla.coordinator.group_shard import GroupShard
 from ottla.coordinator.runtime import CoordinatorLog, CoordinatorRuntime, LedPartition
 from ottla.coordinator.timers import CallLater
@@ -24,7 +24,12 @@ from ottla.wire.messages.heartbeat import HeartbeatRequest, HeartbeatResponse
 from ottla.wire.messages.join_group import JoinGroupRequest, JoinGroupResponse
 from ottla.wire.messages.leave_group import LeaveGroupRequest, LeaveGroupResponse, MemberIdentity
 from ottla.wire.messages.list_groups import ListGroupsRequest, ListGroupsResponse
-from ottla.wire.messages.offset_commit import OffsetCommitRequest, OffsetCommitResponse
+from ottla.wire.messages.offset_commit import (
+    OffsetCommitRequest,
+    OffsetCommitRequestPartition,
+    OffsetCommitRequestTopic,
+    OffsetCommitResponse,
+)
 from ottla.wire.messages.offset_delete import OffsetDeleteRequest, OffsetDeleteResponse
 from ottla.wire.messages.offset_fetch import (
     OffsetFetchRequest,
@@ -36,6 +41,12 @@ from ottla.wire.messages.offset_fetch import (
     OffsetFetchResponseTopics,
 )
 from ottla.wire.messages.sync_group import SyncGroupRequest, SyncGroupResponse
+from ottla.wire.messages.txn_offset_commit import (
+    TxnOffsetCommitRequest,
+    TxnOffsetCommitResponse,
+    TxnOffsetCommitResponsePartition,
+    TxnOffsetCommitResponseTopic,
+)
 
 logger = logging.getLogger("kafka.coordinator.group.GroupMetadataManager")
 
@@ -148,6 +159,42 @@ class GroupCoordinator:
         else:
             self.runtime.decide(found, found.shard.offset_commit, request, reply)
 
+    def refusal(self, group_id: str) -> ErrorCode:
+        """The error of requests for a group that this broker does not coordinate now, NONE if it does."""
+        found = self._find(group_id)
+        return found if isinstance(found, ErrorCode) else ErrorCode.NONE
+
+    def txn_offset_commit(
+        self,
+        request: TxnOffsetCommitRequest,
+        version: int,
+        reply: Callable[[TxnOffsetCommitResponse], None],
+        guard: object = None,
+    ) -> None:
+        """Reply when the offsets are in the log. They count when their transaction commits. `guard`: see `Producer`."""
+        found = self._find(request.group_id)
+        if isinstance(found, ErrorCode):
+            reply(refused_txn_commit(request, version, found))
+        else:
+            producer = Producer(request.producer_id, request.producer_epoch, guard)
+            self.runtime.decide(
+                found,
+                found.shard.txn_offset_commit,
+                _plain(request),
+                producer,
+                lambda response: reply(_of_transaction(response, version)),
+            )
+
+    def transaction_ended(self, partition: int, producer_id: int, is_commit: bool) -> None:
+        """Let the offsets of a transaction count, or drop them, because its marker is in this partition of the log.
+
+        Appends under way are taken for earlier than the marker: they count, or are dropped, when they end. Nothing
+        happens while the partition is loading, because the replay comes to the marker.
+        """
+        for led in self.runtime.served():
+            if led.number == partition:
+                led.shard.transaction_ended(producer_id, is_commit=is_commit)
+
     def offset_delete(self, request: OffsetDeleteRequest, reply: Callable[[OffsetDeleteResponse], None]) -> None:
         """Reply when the tombstones are committed."""
         found = self._find(request.group_id)
@@ -236,6 +283,55 @@ def _with_protocol_name(reply: Callable[[JoinGroupResponse], None], response: Jo
     if response.protocol_name is None:
         response.protocol_name = ""
     reply(response)
+
+
+def refused_txn_commit(request: TxnOffsetCommitRequest, version: int, error: ErrorCode) -> TxnOffsetCommitResponse:
+    """The response with one error for each partition, translated as for an error of the append."""
+    return _of_transaction(offsets.refused_commit(request, error), version)
+
+
+def _plain(request: TxnOffsetCommitRequest) -> OffsetCommitRequest:
+    """Return the same as an OffsetCommit."""
+    return OffsetCommitRequest(
+        group_id=request.group_id,
+        generation_id_or_member_epoch=request.generation_id_or_member_epoch,
+        member_id=request.member_id,
+        group_instance_id=request.group_instance_id,
+        topics=[
+            OffsetCommitRequestTopic(
+                name=topic.name,
+                partitions=[
+                    OffsetCommitRequestPartition(
+                        partition_index=each.partition_index,
+                        committed_offset=each.committed_offset,
+                        committed_leader_epoch=each.committed_leader_epoch,
+                        committed_metadata=each.committed_metadata,
+                    )
+                    for each in topic.partitions
+                ],
+            )
+            for topic in request.topics
+        ],
+    )
+
+
+def _of_transaction(response: OffsetCommitResponse, version: int) -> TxnOffsetCommitResponse:
+    """Return the same as the response of a TxnOffsetCommit."""
+    return TxnOffsetCommitResponse(
+        topics=[
+            TxnOffsetCommitResponseTopic(
+                name=topic.name,
+                partitions=[
+                    TxnOffsetCommitResponsePartition(
+                        partition_index=each.partition_index,
+                        error_code=offsets.txn_commit_error(ErrorCode(each.error_code), version),
+                    )
+                    for each in topic.partitions
+                ],
+            )
+            for topic in response.topics
+        ]
+    )
 
 
 def _fetch_failed(partition: int, error: int) -> OffsetFetchResponsePartitions:

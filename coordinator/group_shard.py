@@ -1,15 +1,16 @@
 """The groups of one partition of __consumer_offsets.
 
-Owns which groups exist, the answers for groups that do not, and the replay of records. Must not know where the records
-are, or the time between two events. Counterparts in Kafka: the cache of GroupMetadataManager, GroupCoordinatorShard.
+Owns which groups and transactions exist, the answers for groups that do not, and the replay of records. Must not know
+where the records are, or the time between two events. Counterparts in Kafka: the cache of GroupMetadataManager,
+GroupCoordinatorShard.
 """
 
 from collections.abc import Callable, Iterable, Sequence
 
 from ottla.coordinator import joining, offsets, rebalance
 from ottla.coordinator.config import GroupConfig
-from ottla.coordinator.effects import Caller, Decision, Record, Send
-from ottla.coordinator.group import CommittedOffset, Group, Member, State, TimerKey
+from ottla.coordinator.effects import Caller, Decision, Producer, Record, Send
+from ottla.coordinator.group import CommittedOffset, Group, Member, State, TimerKey, Transaction
 from ottla.coordinator.records import (
     CONSUMER_PROTOCOL,
     GroupKey,
@@ -47,6 +48,8 @@ class GroupShard:
         self._config = config
         self._new_member_id = new_member_id
         self._order = 0
+        # The open transactions that commit offsets, by producer id.
+        self._transactions: dict[int, Transaction] = {}
 
     # ------------------------------------------------------------------------------------------------ membership
 
@@ -105,6 +108,31 @@ class GroupShard:
             group = self._create(request.group_id, decision.now_ms)
         offsets.commit(decision, group, request, self._next_order(), send)
 
+    def txn_offset_commit(
+        self, decision: Decision, request: OffsetCommitRequest, producer: Producer, send: Send
+    ) -> None:
+        """Commit offsets in a transaction. The first commit creates a group, as in Kafka even if it is refused."""
+        group = self.groups.get(request.group_id) or self._create(request.group_id, decision.now_ms)
+        transaction = self._transaction(producer.producer_id)
+        offsets.commit(decision, group, request, self._next_order(), send, producer=producer, transaction=transaction)
+
+    def transaction_ended(self, producer_id: int, *, is_commit: bool) -> None:
+        """Let the offsets of a producer's transaction count, or drop them. Those being appended follow later."""
+        transaction = self._transactions.pop(producer_id, None)
+        if transaction is None:
+            return
+        transaction.is_commit = is_commit
+        for group_id in transaction.group_ids:
+            group = self.groups.get(group_id)
+            if group is not None:
+                offsets.end_transaction(group, producer_id, is_commit=is_commit)
+
+    def _transaction(self, producer_id: int) -> Transaction:
+        transaction = self._transactions.get(producer_id)
+        if transaction is None:
+            transaction = self._transactions[producer_id] = Transaction(producer_id)
+        return transaction
+
     def offset_fetch(
         self, group_id: str, topics: offsets.FetchTopics | None, require_stable: bool
     ) -> list[OffsetFetchResponseTopics]:
@@ -150,7 +178,7 @@ class GroupShard:
     def topics_deleted(self, decision: Decision, names: frozenset[str]) -> None:
         """Delete the offsets of deleted topics. As in Kafka, all groups without offsets and members are deleted too."""
         for group in list(self.groups.values()):
-            gone = [each for each in [*group.offsets, *group.pending_offsets] if each.topic in names]
+            gone = [each for each in group.partitions_with_offsets if each.topic in names]
             self._delete(decision, group, gone, _no_reply)
 
     def expire(self, decision: Decision) -> None:
@@ -212,15 +240,16 @@ class GroupShard:
         elif group.state is not State.EMPTY:
             decision.reply(send, ErrorCode.NON_EMPTY_GROUP)
         else:
-            everything = [*group.offsets, *group.pending_offsets]
+            everything = group.partitions_with_offsets
             self._delete(
                 decision, group, everything, lambda later, error: later.reply(send, offsets.commit_error(error))
             )
 
     # --------------------------------------------------------------------------------------------------- the log
 
-    def replay(self, key: bytes, value: bytes | None, now_ms: int) -> None:
+    def replay(self, key: bytes, value: bytes | None, now_ms: int, offset: int, producer_id: int | None = None) -> None:
         """Apply one record. Raises DecodeError for a record that cannot be read."""
+        self._order = max(self._order, offset)
         parsed = read_key(key)
         known = self.groups.get(parsed.group_id)
         if isinstance(parsed, GroupKey):
@@ -228,21 +257,26 @@ class GroupShard:
             group = self._create(parsed.group_id, now_ms)
             if known is not None:
                 group.offsets = known.offsets
+                group.transactional_offsets = known.transactional_offsets
             if group_value is not None:
                 group.load(group_value)
             return
         partition = TopicPartition(parsed.topic, parsed.partition)
         if value is None:
             if known is not None:
-                known.offsets.pop(partition, None)
+                offsets.forget(known, partition)
             return
-        committed = CommittedOffset(read_offset_value(value), self._next_order())
-        offsets.put(known or self._create(parsed.group_id, now_ms), partition, committed)
+        committed = CommittedOffset(read_offset_value(value), offset)
+        group = known or self._create(parsed.group_id, now_ms)
+        if producer_id is None:
+            offsets.put(group.offsets, partition, committed)
+        else:
+            offsets.write(group, self._transaction(producer_id), partition, committed)
 
     def loaded(self, decision: Decision) -> int:
         """Drop groups that were deleted, and start the sessions of the others. Returns how many groups there are."""
         for group in list(self.groups.values()):
-            if group.generation_id == 0 and not group.offsets:
+            if group.generation_id == 0 and not group.has_offsets:
                 del self.groups[group.group_id]
             else:
                 rebalance.start(decision, group)
@@ -253,6 +287,7 @@ class GroupShard:
         for group in self.groups.values():
             rebalance.stop(decision, group)
         self.groups.clear()
+        self._transactions.clear()
 
     def _create(self, group_id: str, now_ms: int) -> Group:
         group = self.groups[group_id] = Group(group_id, self._config, now_ms)

@@ -3,15 +3,19 @@
 Owns the checks of a commit, when it counts, and when an offset expires. Must not know how a group rebalances, or where
 it is kept. Counterparts in Kafka: GroupMetadataManager and the offsets of GroupMetadata.
 
+A commit is in `pending_offsets` while it is appended. After that it counts. In a transaction, it is in
+`transactional_offsets` until the marker, and counts if the marker commits. Of two commits the later one in the log
+counts, so that a transaction's offset does not replace a plain commit that was made after it.
+
 Deviations: a deletion is answered when its tombstones are committed (in Kafka: when they are appended). It writes
-tombstones for pending commits too, because these would come back with the next load.
+tombstones for pending commits and those of open transactions too, because these would come back with the next load.
 """
 
 from collections.abc import Iterable, Sequence
 from typing import Final
 
-from ottla.coordinator.effects import COORDINATOR_ERRORS, Decision, Record, Send
-from ottla.coordinator.group import CommittedOffset, Group, State, restart_session
+from ottla.coordinator.effects import COORDINATOR_ERRORS, Decision, Producer, Record, Send
+from ottla.coordinator.group import CommittedOffset, Group, State, Transaction, restart_session
 from ottla.coordinator.records import CONSUMER_PROTOCOL, NO_TIMESTAMP, OffsetCommitValue, offset_key, offset_value
 from ottla.wire.errors import ErrorCode
 from ottla.wire.messages.offset_commit import (
@@ -27,10 +31,13 @@ from ottla.wire.messages.offset_fetch import (
     OffsetFetchResponsePartitions,
     OffsetFetchResponseTopics,
 )
+from ottla.wire.messages.txn_offset_commit import TxnOffsetCommitRequest
 from ottla.wire.types import TopicPartition
 
 _NO_RETENTION: Final = -1
 _NO_OFFSET: Final = -1
+# Transactional producers before this version of TxnOffsetCommit can crash on COORDINATOR_LOAD_IN_PROGRESS.
+_TXN_LOAD_IN_PROGRESS_FROM: Final = 2
 
 _COMMIT_ERRORS: Final = COORDINATOR_ERRORS | {
     ErrorCode.MESSAGE_TOO_LARGE: ErrorCode.INVALID_COMMIT_OFFSET_SIZE,
@@ -43,17 +50,38 @@ def commit_error(error: ErrorCode) -> ErrorCode:
     return _COMMIT_ERRORS.get(error, error)
 
 
+def txn_commit_error(error: ErrorCode, version: int) -> ErrorCode:
+    """The error of TxnOffsetCommit for an error of its verification or its append."""
+    # Old clients do not repeat a commit after NETWORK_EXCEPTION, which a verification may get.
+    error = ErrorCode.COORDINATOR_LOAD_IN_PROGRESS if error == ErrorCode.NETWORK_EXCEPTION else commit_error(error)
+    if error == ErrorCode.COORDINATOR_LOAD_IN_PROGRESS and version < _TXN_LOAD_IN_PROGRESS_FROM:
+        return ErrorCode.COORDINATOR_NOT_AVAILABLE
+    return error
+
+
 # --------------------------------------------------------------------------------------------------------- commit
 
 
-def commit(decision: Decision, group: Group, request: OffsetCommitRequest, order: int, send: Send) -> None:
-    """Decide a commit. `order` is its number in this partition of __consumer_offsets."""
-    error = _check_commit(group, request)
+def commit(
+    decision: Decision,
+    group: Group,
+    request: OffsetCommitRequest,
+    order: int,
+    send: Send,
+    *,
+    producer: Producer | None = None,
+    transaction: Transaction | None = None,
+) -> None:
+    """Decide a commit. `order` is its number in this partition of __consumer_offsets.
+
+    With a producer and its transaction, it is part of that transaction.
+    """
+    error = _check_commit(group, request, is_transactional=transaction is not None)
     if error:
         decision.reply(send, refused_commit(request, error))
         return
     member = group.members.get(request.member_id)
-    if member is not None:
+    if member is not None and transaction is None:
         restart_session(decision, group, member)
     # Of a partition that is named twice the last offset counts. It is answered once.
     asked = {
@@ -82,28 +110,29 @@ def commit(decision: Decision, group: Group, request: OffsetCommitRequest, order
 
     def stored(decision: Decision, error: ErrorCode) -> None:
         for partition, committed, answer in taken:
-            _complete(group, partition, committed, error)
+            _complete(group, partition, committed, error, transaction)
             if error:
                 answer.error_code = commit_error(error)
         decision.reply(send, response)
 
-    decision.append(records, stored)
+    decision.append(records, stored, producer)
 
 
-def _check_commit(group: Group, request: OffsetCommitRequest) -> ErrorCode:
+def _check_commit(group: Group, request: OffsetCommitRequest, *, is_transactional: bool) -> ErrorCode:
     generation_id = request.generation_id_or_member_epoch
     if group.state is State.EMPTY and generation_id < 0:
         return ErrorCode.NONE
     if generation_id < 0 and not request.member_id and request.group_instance_id is None:
-        # In a group with members only members commit.
-        return ErrorCode.UNKNOWN_MEMBER_ID
+        # In a group with members only members commit. Old transactional producers do not know their member.
+        return ErrorCode.NONE if is_transactional else ErrorCode.UNKNOWN_MEMBER_ID
     error = group.check_member(request.member_id, request.group_instance_id)
     if error:
         return error
     if generation_id != group.generation_id:
         return ErrorCode.ILLEGAL_GENERATION
     # While a rebalance is prepared, members commit offsets of partitions that they are about to lose.
-    return ErrorCode.REBALANCE_IN_PROGRESS if group.state is State.COMPLETING_REBALANCE else ErrorCode.NONE
+    completing = group.state is State.COMPLETING_REBALANCE and not is_transactional
+    return ErrorCode.REBALANCE_IN_PROGRESS if completing else ErrorCode.NONE
 
 
 def _value(
@@ -128,7 +157,13 @@ def _java_length(text: str) -> int:
     return len(text.encode("utf-16-be", "surrogatepass")) // 2
 
 
-def _complete(group: Group, partition: TopicPartition, committed: CommittedOffset, error: ErrorCode) -> None:
+def _complete(
+    group: Group,
+    partition: TopicPartition,
+    committed: CommittedOffset,
+    error: ErrorCode,
+    transaction: Transaction | None,
+) -> None:
     pending = group.pending_offsets.get(partition)
     if pending is None or committed.order not in pending:
         # Deleted since then: its tombstone follows it in the log.
@@ -136,18 +171,23 @@ def _complete(group: Group, partition: TopicPartition, committed: CommittedOffse
     pending.remove(committed.order)
     if not pending:
         del group.pending_offsets[partition]
-    if not error:
-        put(group, partition, committed)
+    if error:
+        return
+    # The marker may have come first. Then an abort drops the offset.
+    if transaction is None or transaction.is_commit:
+        put(group.offsets, partition, committed)
+    elif transaction.is_commit is None:
+        write(group, transaction, partition, committed)
 
 
-def put(group: Group, partition: TopicPartition, committed: CommittedOffset) -> None:
-    """Set a committed offset, unless a later commit counts already."""
-    known = group.offsets.get(partition)
+def put(offsets: dict[TopicPartition, CommittedOffset], partition: TopicPartition, committed: CommittedOffset) -> None:
+    """Set an offset, unless a later commit is there already."""
+    known = offsets.get(partition)
     if known is None or known.order < committed.order:
-        group.offsets[partition] = committed
+        offsets[partition] = committed
 
 
-def refused_commit(request: OffsetCommitRequest, error: ErrorCode) -> OffsetCommitResponse:
+def refused_commit(request: OffsetCommitRequest | TxnOffsetCommitRequest, error: ErrorCode) -> OffsetCommitResponse:
     """The response with one error for each partition. A partition that is named twice is answered once."""
     topics: dict[str, dict[int, OffsetCommitResponsePartition]] = {}
     for topic in request.topics:
@@ -160,6 +200,23 @@ def refused_commit(request: OffsetCommitRequest, error: ErrorCode) -> OffsetComm
             OffsetCommitResponseTopic(name=name, partitions=list(answers.values())) for name, answers in topics.items()
         ]
     )
+
+
+# --------------------------------------------------------------------------------------------------- transactions
+
+
+def write(group: Group, transaction: Transaction, partition: TopicPartition, committed: CommittedOffset) -> None:
+    """Add an offset of an open transaction, whose record is in the log."""
+    transaction.group_ids.add(group.group_id)
+    put(group.transactional_offsets.setdefault(transaction.producer_id, {}), partition, committed)
+
+
+def end_transaction(group: Group, producer_id: int, *, is_commit: bool) -> None:
+    """Let the offsets of a transaction count, or drop them."""
+    written = group.transactional_offsets.pop(producer_id, {})
+    if is_commit:
+        for partition, committed in written.items():
+            put(group.offsets, partition, committed)
 
 
 # ---------------------------------------------------------------------------------------------------------- fetch
@@ -184,7 +241,7 @@ def fetch(group: Group | None, topics: FetchTopics | None, require_stable: bool)
 
 
 def _fetched(group: Group | None, partition: TopicPartition, require_stable: bool) -> OffsetFetchResponsePartitions:
-    unstable = require_stable and group is not None and partition in group.pending_offsets
+    unstable = require_stable and group is not None and group.is_pending(partition)
     committed = None if group is None or unstable else group.offsets.get(partition)
     value = None if committed is None else committed.value
     return OffsetFetchResponsePartitions(
@@ -201,12 +258,22 @@ def _fetched(group: Group | None, partition: TopicPartition, require_stable: boo
 
 def delete(group: Group, partitions: Iterable[TopicPartition]) -> list[Record]:
     """Delete committed and pending offsets. Returns their tombstones."""
-    tombstones: list[Record] = []
-    for partition in dict.fromkeys(partitions):
-        pending = group.pending_offsets.pop(partition, None)
-        if group.offsets.pop(partition, None) is not None or pending is not None:
-            tombstones.append((offset_key(group.group_id, partition.topic, partition.partition), None))
-    return tombstones
+    return [
+        (offset_key(group.group_id, partition.topic, partition.partition), None)
+        for partition in dict.fromkeys(partitions)
+        if forget(group, partition)
+    ]
+
+
+def forget(group: Group, partition: TopicPartition) -> bool:
+    """Remove the committed offset of a partition and those that are pending. Returns whether there was any."""
+    found = group.offsets.pop(partition, None) is not None
+    found = group.pending_offsets.pop(partition, None) is not None or found
+    for producer_id, written in list(group.transactional_offsets.items()):
+        found = written.pop(partition, None) is not None or found
+        if not written:
+            del group.transactional_offsets[producer_id]
+    return found
 
 
 def may_delete(group: Group, topic: str) -> ErrorCode:
@@ -240,5 +307,5 @@ def expired(group: Group, now_ms: int) -> list[TopicPartition]:
     return [
         partition
         for partition, committed in group.offsets.items()
-        if partition.topic not in kept_topics and partition not in group.pending_offsets and is_expired(committed.value)
+        if partition.topic not in kept_topics and is_expired(committed.value) and not group.is_pending(partition)
     ]

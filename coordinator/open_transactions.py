@@ -1,23 +1,25 @@
-"""The offsets committed in transactions, while a partition of __consumer_offsets is loaded.
+"""The records of open transactions, while a partition of an internal topic is loaded.
 
-Owns when they count: from their transaction's marker on, unless a newer offset counts by then. Must not know where the
-records are. Counterpart in Kafka: the pending offsets of GroupMetadataManager.doLoadGroupsAndOffsets.
+Owns when they count: from their transaction's marker on, if it commits and no record in between has deleted their key.
+Must not know what a record means: the shard compares the offsets of two records of a key. Counterpart in Kafka: the
+pending offsets of GroupMetadataManager.doLoadGroupsAndOffsets.
 """
 
 from collections.abc import Iterator
+
+Written = dict[bytes, tuple[int, bytes]]
+"""The offset and the value of each key's last record."""
 
 
 class OpenTransactions:
     """The records of transactions whose marker was not read yet."""
 
     def __init__(self) -> None:
-        self._written: dict[int, dict[bytes, tuple[int, bytes]]] = {}
-        # The offsets of records that began to count while transactions were open.
-        self._counted: dict[bytes, int] = {}
+        self._written: dict[int, Written] = {}
 
-    def __iter__(self) -> Iterator[int]:
-        """Iterate over the producers whose transactions are open."""
-        return iter([each for each, written in self._written.items() if written])
+    def __iter__(self) -> Iterator[tuple[int, Written]]:
+        """Iterate over the open transactions: the id of each producer, and its records."""
+        return iter(self._written.items())
 
     def write(self, producer_id: int, offset: int, key: bytes, value: bytes | None) -> None:
         """Add a record of a transaction. The value None cancels an earlier record of the same transaction."""
@@ -26,20 +28,12 @@ class OpenTransactions:
         if value is not None:
             written[key] = offset, value
 
-    def count(self, offset: int, key: bytes, value: bytes | None) -> None:
-        """Let a record count. Older records of its key will not count, even if their marker comes later."""
-        if self._written:
-            self._counted.pop(key, None)
-            if value is not None:
-                self._counted[key] = offset
+    def delete(self, key: bytes) -> None:
+        """Drop the records of a key, because a record outside of transactions deletes it."""
+        for written in self._written.values():
+            written.pop(key, None)
 
-    def end(self, producer_id: int, *, is_committed: bool) -> dict[bytes, bytes]:
+    def end(self, producer_id: int, *, is_commit: bool) -> Written:
         """End a transaction. Returns the records that count from now on, in their order."""
-        found: dict[bytes, bytes] = {}
-        for key, (offset, value) in self._written.pop(producer_id, {}).items():
-            if is_committed and self._counted.get(key, -1) < offset:
-                self._counted[key] = offset
-                found[key] = value
-        if not self._written:
-            self._counted.clear()
-        return found
+        written = self._written.pop(producer_id, {})
+        return written if is_commit else {}

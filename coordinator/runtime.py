@@ -8,13 +8,14 @@ classic coordinator.
 
 import logging
 from collections import deque
-from collections.abc import Callable, Hashable, Sequence
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from functools import lru_cache, partial
-from typing import Any, Generic, Protocol, TypeVar
+from types import MappingProxyType
+from typing import Any, Final, Generic, Protocol, TypeVar
 
 import trio
 
-from ottla.coordinator.effects import Append, CancelTimer, Decision, Effect, Record, Reply
+from ottla.coordinator.effects import Append, CancelTimer, Decision, Effect, Producer, Record, Reply, SetTimer
 from ottla.coordinator.timers import CallLater, Timers
 from ottla.wire.errors import DecodeError, ErrorCode
 
@@ -22,15 +23,28 @@ from ottla.wire.errors import DecodeError, ErrorCode
 class CoordinatorLog(Protocol):
     """Appends to the internal topic."""
 
-    def append(self, partition: int, records: Sequence[Record], done: Callable[[ErrorCode], None]) -> None:
-        """Append the records in one batch. Calls `done` once, when it is committed or has failed. Raises nothing."""
+    def append(
+        self,
+        partition: int,
+        records: Sequence[Record],
+        done: Callable[[ErrorCode], None],
+        producer: Producer | None = None,
+    ) -> None:
+        """Append the records in one batch. Calls `done` once, when it is committed or has failed. Raises nothing.
+
+        With a producer, the batch is part of the producer's transaction. Appends keep their order.
+        """
 
 
 class Shard(Protocol):
     """The state of one partition. A method that takes a decision decides one event."""
 
-    def replay(self, key: bytes, value: bytes | None, now_ms: int) -> None:
-        """Apply one record. Raises DecodeError for a record that cannot be read."""
+    def replay(self, key: bytes, value: bytes | None, now_ms: int, offset: int, producer_id: int | None = None) -> None:
+        """Apply one record. With a producer id it is part of a transaction that is still open.
+
+        A record of a transaction may come after later ones: of each key the record with the highest offset counts.
+        Raises DecodeError for a record that cannot be read.
+        """
 
     def loaded(self, decision: Decision) -> int:
         """Begin to serve, because all records are replayed. Returns how many things are kept here."""
@@ -44,6 +58,7 @@ class Shard(Protocol):
 
 
 S = TypeVar("S", bound=Shard)
+_NO_OTHERS: Final = MappingProxyType[type, Callable[..., None]]({})
 
 
 class LedPartition(Generic[S]):
@@ -75,6 +90,8 @@ class CoordinatorRuntime(Generic[S]):
     """The shards of all partitions of an internal topic that this broker leads.
 
     `contents` names the things that shards keep, for the log. `partition_count` returns None without the topic.
+    `others` carries out the effects that the runtime does not know, by their types. With `needs_all_records` a record
+    that cannot be read ends the loading: `replay` raises DecodeError. Without it such a record is ignored.
     """
 
     def __init__(
@@ -88,6 +105,8 @@ class CoordinatorRuntime(Generic[S]):
         now_ms: Callable[[], int],
         call_later: CallLater,
         partition_count: Callable[[], int | None],
+        others: Mapping[type, Callable[[LedPartition[S], Any], None]] = _NO_OTHERS,
+        needs_all_records: bool = False,
     ) -> None:
         self._topic = topic
         self._contents = contents
@@ -96,6 +115,8 @@ class CoordinatorRuntime(Generic[S]):
         self._new_shard = new_shard
         self._now_ms = now_ms
         self._partition_count = partition_count
+        self._others = others
+        self._needs_all_records = needs_all_records
         self._partitions: dict[int, LedPartition[S]] = {}
         self._timers: Timers[tuple[LedPartition[S], Hashable]] = Timers(call_later, self._fire)
         self._decided: deque[tuple[LedPartition[S], Sequence[Effect]]] = deque()
@@ -149,14 +170,28 @@ class CoordinatorRuntime(Generic[S]):
         """Whether this epoch of a partition is still being loaded."""
         return self._loading(partition, leader_epoch) is not None
 
-    def replay(self, partition: int, leader_epoch: int, key: bytes, value: bytes | None) -> None:
-        """Apply one record, in the order of the log. Nothing happens unless this epoch is loading."""
+    def replay(
+        self,
+        partition: int,
+        leader_epoch: int,
+        key: bytes,
+        value: bytes | None,
+        offset: int,
+        producer_id: int | None = None,
+    ) -> None:
+        """Apply one record. With a producer id it is part of a transaction that is still open at the end of the log.
+
+        Nothing happens unless this epoch is loading. Raises DecodeError for a record that cannot be read, if the
+        runtime needs all records.
+        """
         led = self._loading(partition, leader_epoch)
         if led is None:
             return
         try:
-            led.shard.replay(key, value, self._now_ms())
+            led.shard.replay(key, value, self._now_ms(), offset, producer_id)
         except DecodeError as error:
+            if self._needs_all_records:
+                raise
             self._logger.warning("Ignoring a record while loading %s-%d: %s", self._topic, partition, error)
 
     def loaded(self, partition: int, leader_epoch: int) -> None:
@@ -212,9 +247,11 @@ class CoordinatorRuntime(Generic[S]):
         if isinstance(effect, Reply):
             effect.send(effect.response)
         elif isinstance(effect, Append):
-            self._log.append(led.number, effect.records, partial(self.decide, led, effect.then))
+            self._log.append(led.number, effect.records, partial(self.decide, led, effect.then), effect.producer)
         elif isinstance(effect, CancelTimer):
             self._timers.cancel((led, effect.key))
+        elif not isinstance(effect, SetTimer):
+            self._others[type(effect)](led, effect)
         elif self._partitions.get(led.number) is led:
             self._timers.set((led, effect.key), effect.delay_ms)
 
@@ -237,3 +274,9 @@ class CoordinatorRuntime(Generic[S]):
                         )  # fmt: skip
                 # A shard may take long: other tasks run before the next one.
                 await trio.lowlevel.checkpoint()
+
+    async def run_all(self, *periodic: tuple[int, Callable[[S, Decision], None]]) -> None:
+        """Run several events like `run`, each with its interval, until cancelled."""
+        async with trio.open_nursery() as nursery:
+            for interval_ms, event in periodic:
+                nursery.start_soon(self.run, interval_ms, event)

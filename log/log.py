@@ -18,10 +18,11 @@ from ottla.log.segments.segments import Segments
 from ottla.log.state.checkpoint import PARTITION_METADATA_FILE, write_partition_metadata
 from ottla.log.state.directory_failures import storage_error
 from ottla.log.state.leader_epochs import EpochEndOffset
-from ottla.log.state.producer_state import BatchMetadata
+from ottla.log.state.producer_entry import BatchMetadata
+from ottla.log.state.verification import TransactionalAppend
 from ottla.log.write_pace import WritePace
 from ottla.wire.errors import ErrorCode, KafkaError
-from ottla.wire.records.batch import LOG_OVERHEAD, BatchHeader, ProducedBatch, place
+from ottla.wire.records.batch import CONTROL_FLAG, LOG_OVERHEAD, BatchHeader, ProducedBatch, place
 from ottla.wire.types import TopicPartition
 
 _NO_TIME = -1
@@ -95,18 +96,22 @@ class PartitionLog:
 
     # Appending
 
-    def append_as_leader(self, batch: ProducedBatch, leader_epoch: int, now_ms: int) -> LogAppendInfo:
+    def append_as_leader(
+        self, batch: ProducedBatch, leader_epoch: int, now_ms: int, how: TransactionalAppend | None = None
+    ) -> LogAppendInfo:
         """Give the batch the next offsets and append it.
 
         Of a duplicate, return the earlier offsets and append nothing. KafkaError if the producer may not append the
-        batch now, if the batch is larger than a segment, or if the disk fails.
+        batch now, if the batch is larger than a segment, or if the disk fails. `how`: of a batch in a transaction.
         """
-        append = self.begin_as_leader(batch, leader_epoch, now_ms)
+        append = self.begin_as_leader(batch, leader_epoch, now_ms, how)
         if append.segment is not None:
             self._write(append, append.segment)
         return append.leader_info
 
-    def begin_as_leader(self, batch: ProducedBatch, leader_epoch: int, now_ms: int) -> Append:
+    def begin_as_leader(
+        self, batch: ProducedBatch, leader_epoch: int, now_ms: int, how: TransactionalAppend | None = None
+    ) -> Append:
         """Check the batch and give it the next offsets: the first half of `append_as_leader`."""
         if not self._is_ready:
             self._make_changeable()
@@ -120,9 +125,12 @@ class PartitionLog:
             raise self._too_large(size)
         try:
             if header.producer_id >= 0:
-                duplicate = self.producers.check(header, self.segments.headers_before)
-                if duplicate is not None:
-                    return Append((), None, first_offset, 0, self._already_appended(duplicate))
+                if header.attributes & CONTROL_FLAG:
+                    self.producers.check_marker(header, batch.data, 0 if how is None else how.transaction_version)
+                else:
+                    duplicate = self.producers.check(header, self.segments.headers_before, how)
+                    if duplicate is not None:
+                        return Append((), None, first_offset, 0, self._already_appended(duplicate))
             if leader_epoch != self.leader_epochs.saved_epoch:
                 self.leader_epochs.assign(leader_epoch, first_offset)
             segment = self.segments.active

@@ -17,6 +17,7 @@ from ottla.broker.config.listeners import LISTENER_CONFIG, Address, Listener, re
 from ottla.broker.config.protocol_versions import NEWEST, OLDEST, version_fault
 from ottla.broker.config.throttle import QUOTA_CONFIG
 from ottla.coordinator.config import GROUP_CONFIG
+from ottla.coordinator.transaction_config import TRANSACTION_CONFIG
 from ottla.log.config import BROKER_LOG_CONFIG, check_broker_values
 from ottla.wire.config_def import Check, ConfigDef, ConfigError, ConfigKey, ConfigType, Importance, at_least, nearest
 from ottla.wire.records.compression import Compression
@@ -302,14 +303,6 @@ class BrokerConfig:
         5000,
         doc="How long a stopping broker waits before it asks again.",
     )
-    transaction_max_timeout_ms = ConfigKey(
-        "transaction.max.timeout.ms",
-        ConfigType.INT,
-        900000,
-        at_least(1),
-        doc="The longest transaction timeout that a producer may ask for.",
-        importance=Importance.HIGH,
-    )
 
     def __init__(self, texts: Mapping[str, str], system_properties: Mapping[str, str] = MappingProxyType({})) -> None:
         """Parse the values of declared keys; ConfigError for one that is invalid, refused, or contradicts another."""
@@ -369,6 +362,7 @@ BROKER_CONFIG = ConfigDef(
         *CONNECTION_CONFIG.values(),
         *BROKER_LOG_CONFIG.values(),
         *GROUP_CONFIG.values(),
+        *TRANSACTION_CONFIG.values(),
         *QUOTA_CONFIG.values(),
         *ZOOKEEPER_CONFIG.values(),
         *IDLE_CONFIG.values(),

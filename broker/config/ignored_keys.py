@@ -57,8 +57,6 @@ IDLE_CONFIG = ConfigDef(
                   _MEDIUM, _CLUSTER_WIDE),
         ConfigKey("remote.log.manager.fetch.max.bytes.per.second", ConfigType.LONG, _LONG_MAX, _POSITIVE, _NO_REMOTE,
                   _MEDIUM, _CLUSTER_WIDE),
-        ConfigKey("transaction.partition.verification.enable", ConfigType.BOOLEAN, True, None,
-                  "No effect: Ottla has no transactions.", _LOW, _CLUSTER_WIDE),
     ]
 )  # fmt: skip
 """Unused keys that Kafka changes while it runs: they are checked and described as in Kafka."""

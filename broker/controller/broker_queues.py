@@ -49,7 +49,7 @@ class LocalPeer:
         reply = self._handlers[type(request)](request)
         if isinstance(reply, Deferred):
             is_done = trio.Event()
-            reply.then(lambda _: is_done.set())
+            reply.then(lambda _: is_done.set(), lambda _: is_done.set())
             await is_done.wait()
             reply = reply.response
         assert isinstance(reply, Response)

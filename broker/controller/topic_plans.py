@@ -7,7 +7,7 @@ createPartitions of ZkAdminManager, AdminZkClient.
 from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any, Final, NamedTuple
 
-from ottla.broker.cluster.topic_names import GROUP_METADATA_TOPIC, check_name, is_internal
+from ottla.broker.cluster.topic_names import GROUP_METADATA_TOPIC, TRANSACTION_STATE_TOPIC, check_name, is_internal
 from ottla.broker.controller.assignment import BrokerPlace, assign_replicas
 from ottla.wire.errors import ErrorCode, KafkaError
 from ottla.wire.messages.create_partitions import CreatePartitionsTopic
@@ -46,26 +46,45 @@ class Existing(NamedTuple):
 def topic_by_name(name: str, values: Mapping[str, Any], brokers: int) -> CreatableTopic:
     """Return a topic to create of which only the name is given. `values` are those of the broker's keys.
 
-    Creating __consumer_offsets fails until there are brokers for all replicas. Without ZooKeeper the number of brokers
+    Creating an internal topic fails until there are brokers for all replicas. Without ZooKeeper the number of brokers
     never grows, so that each gets one replica.
     """
+    is_growing = bool(values["zookeeper.connect"])
     if name == GROUP_METADATA_TOPIC:
-        replicas = values["offsets.topic.replication.factor"]
         configs = {
             "cleanup.policy": "compact",
             "compression.type": "producer",
             "segment.bytes": str(values["offsets.topic.segment.bytes"]),
         }
-        return CreatableTopic(
-            name=name,
-            num_partitions=values["offsets.topic.num.partitions"],
-            replication_factor=replicas if values["zookeeper.connect"] else min(replicas, brokers),
-            assignments=(),
-            configs=[CreatableTopicConfig(name=key, value=value) for key, value in configs.items()],
-        )
+        replicas = values["offsets.topic.replication.factor"]
+        replicas = replicas if is_growing else min(replicas, brokers)
+        return _internal(name, values["offsets.topic.num.partitions"], replicas, configs)
+    if name == TRANSACTION_STATE_TOPIC:
+        replicas, min_isr = values["transaction.state.log.replication.factor"], values["transaction.state.log.min.isr"]
+        if not is_growing:
+            replicas = min(replicas, brokers)
+            min_isr = min(min_isr, replicas)
+        configs = {
+            "cleanup.policy": "compact",
+            "compression.type": "uncompressed",
+            "min.insync.replicas": str(min_isr),
+            "segment.bytes": str(values["transaction.state.log.segment.bytes"]),
+            "unclean.leader.election.enable": "false",
+        }
+        return _internal(name, values["transaction.state.log.num.partitions"], replicas, configs)
     if is_internal(name):
         raise KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"Ottla does not use {name}")
     return CreatableTopic(name=name, num_partitions=UNSET, replication_factor=UNSET, assignments=(), configs=())
+
+
+def _internal(name: str, partitions: int, replicas: int, configs: Mapping[str, str]) -> CreatableTopic:
+    return CreatableTopic(
+        name=name,
+        num_partitions=partitions,
+        replication_factor=replicas,
+        assignments=(),
+        configs=[CreatableTopicConfig(name=key, value=value) for key, value in configs.items()],
+    )
 
 
 def plan_topic(topic: CreatableTopic, existing: Existing, rules: Rules) -> NewTopic:

@@ -57,3 +57,14 @@ def sift(topics: Iterable[Any], metadata: MetadataCache) -> tuple[list[Any], dic
         if topic.partitions:
             known.append(topic)
     return known, unknown
+
+
+def with_refused(refused: dict[str, Any], response: R) -> R:
+    """Return the coordinator's response with the refused partitions of each topic before its others."""
+    answered: Any = response
+    for topic in answered.topics:
+        partly = refused.pop(topic.name, None)
+        if partly is not None:
+            topic.partitions = [*partly.partitions, *topic.partitions]
+    answered.topics = [*refused.values(), *answered.topics]
+    return response

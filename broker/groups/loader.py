@@ -45,8 +45,16 @@ class Coordinator(Protocol):
         """Whether this epoch of a partition is still being loaded."""
         ...
 
-    def replay(self, partition: int, leader_epoch: int, key: bytes, value: bytes | None) -> None:
-        """Apply the next record."""
+    def replay(
+        self,
+        partition: int,
+        leader_epoch: int,
+        key: bytes,
+        value: bytes | None,
+        offset: int,
+        producer_id: int | None = None,
+    ) -> None:
+        """Apply the next record. With a producer id it is part of a transaction that is still open."""
         ...
 
     def loaded(self, partition: int, leader_epoch: int) -> None:
@@ -110,7 +118,7 @@ class PartitionLoader:
             except Exception as error:
                 bug = None if isinstance(error, OSError | KafkaError) else error
                 logger.error(
-                    "Loading %s failed: %s. Requests for its groups are refused until this broker becomes leader again",
+                    "Loading %s failed: %s. Requests for what it keeps are refused until this broker leads it anew",
                     topic_partition, error, exc_info=bug,
                 )  # fmt: skip
                 # No coordinator is better than a coordinator without all committed records.
@@ -152,11 +160,10 @@ class PartitionLoader:
                 raise CorruptBatch(f"No batch at offset {offset}")
             offset = following
             total += count
-        for producer_id in transactions:
-            logger.warning(
-                "Producer %d has left a transaction open in %s. Its records stay in the log and are not loaded",
-                producer_id, partition.topic_partition,
-            )  # fmt: skip
+        # At once, because a marker that is appended while other tasks run would be missed. These records are few.
+        for producer_id, written in transactions:
+            for key, (at, value) in written.items():
+                self._coordinator.replay(partition.topic_partition.partition, leader_epoch, key, value, at, producer_id)
         return total
 
     async def _bytes(self, region: FileRegion | bytes | bytearray) -> bytes | bytearray:
@@ -180,16 +187,16 @@ class PartitionLoader:
         """
         index = partition.topic_partition.partition
         clock, replay = self._slice_clock, self._coordinator.replay
-        last: dict[bytes, bytes | None] = {}
+        last: dict[bytes, tuple[int, bytes | None]] = {}
         count, end = 0, -1
         slice_end = clock() + _SLICE_SECONDS
         for header, batch in iter_batches(data):
             end = header.next_offset
             if header.is_control:
-                is_committed = end_transaction_marker(batch).control_type is ControlType.COMMIT
-                for key, decided in transactions.end(header.producer_id, is_committed=is_committed).items():
-                    last.pop(key, None)
-                    last[key] = decided
+                is_commit = end_transaction_marker(batch).control_type is ControlType.COMMIT
+                for key, decided in transactions.end(header.producer_id, is_commit=is_commit).items():
+                    if key not in last or last[key][0] < decided[0]:
+                        last[key] = decided
                 continue
             for record in iter_records(batch):
                 if record.key is not None and header.is_transactional:
@@ -197,13 +204,14 @@ class PartitionLoader:
                     count += 1
                 elif record.key is not None:
                     last.pop(record.key, None)
-                    last[record.key] = record.value
+                    last[record.key] = record.offset, record.value
                     count += 1
-                    transactions.count(record.offset, record.key, record.value)
+                    if record.value is None:
+                        transactions.delete(record.key)
                 if clock() >= slice_end:
                     slice_end = await self._rest(partition, leader_epoch)
-        for key, value in last.items():
-            replay(index, leader_epoch, key, value)
+        for key, (offset, value) in last.items():
+            replay(index, leader_epoch, key, value, offset)
             if clock() >= slice_end:
                 slice_end = await self._rest(partition, leader_epoch)
         return count, end

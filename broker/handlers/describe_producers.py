@@ -11,7 +11,7 @@ from ottla.broker.cluster.metadata_cache import MetadataCache
 from ottla.broker.cluster.topic_names import check_name
 from ottla.broker.net.session import RequestContext
 from ottla.broker.replicas.manager import ReplicaManager
-from ottla.log.state.producer_state import ProducerEntry
+from ottla.log.state.producer_entry import ProducerEntry
 from ottla.wire.errors import ErrorCode, KafkaError
 from ottla.wire.messages.describe_producers import (
     DescribeProducersRequest,

@@ -1,37 +1,30 @@
 """FindCoordinator: the broker that coordinates a group or a transactional id.
 
 Behaviour:
-- A group's coordinator is the leader of the partition of __consumer_offsets that keeps its offsets.
+- A group's coordinator is the leader of the partition of __consumer_offsets that keeps its offsets, that of a
+  transactional id the leader of its partition of __transaction_state.
 - The first request creates that topic, and gets COORDINATOR_NOT_AVAILABLE, which clients retry.
-Deviations: Share groups have no coordinator: COORDINATOR_NOT_AVAILABLE. There are no transactions yet. A transactional
-id gets CLUSTER_AUTHORIZATION_FAILED, because that one error ends the producers of Java, librdkafka and kafka-python at
-once, and the first two show its text. All of them retry COORDINATOR_NOT_AVAILABLE without end. librdkafka retries every
-other error but TRANSACTIONAL_ID_AUTHORIZATION_FAILED, whose text Java hides.
+Deviations: Share groups have no coordinator: COORDINATOR_NOT_AVAILABLE.
 Versions: 0 to 6. From 1 transactional ids; from 4 many keys; from 6 share groups (INVALID_REQUEST before).
 Counterpart in Kafka: KafkaApis.handleFindCoordinatorRequest.
 """
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from typing import Final
 
 from ottla.broker.cluster.metadata_cache import MetadataCache, Node
-from ottla.broker.cluster.topic_names import GROUP_METADATA_TOPIC
-from ottla.broker.net.client_warnings import ClientWarnings
+from ottla.broker.cluster.topic_names import GROUP_METADATA_TOPIC, TRANSACTION_STATE_TOPIC
 from ottla.broker.net.session import RequestContext
 from ottla.wire.errors import ErrorCode, KafkaError
 from ottla.wire.messages.find_coordinator import Coordinator, FindCoordinatorRequest, FindCoordinatorResponse
 
 _KEYS_FROM_VERSION: Final = 4
 _SHARE_FROM_VERSION: Final = 6
-_GROUP: Final = 0
-_TRANSACTION: Final = 1
+GROUP: Final = 0
+TRANSACTION: Final = 1
 _SHARE: Final = 2
+_TOPICS: Final = {GROUP: GROUP_METADATA_TOPIC, TRANSACTION: TRANSACTION_STATE_TOPIC}
 _NO_NODE: Final = -1
-_NO_TRANSACTIONS: Final = (
-    "This broker, Ottla, has no transactions yet: leave transactional.id unset (in Kafka Streams, set "
-    "processing.guarantee=at_least_once)"
-)
-_SHOWN: Final = 200
 # Kafka's messages, because clients show them.
 _MESSAGES: Final = {
     ErrorCode.COORDINATOR_NOT_AVAILABLE: "The coordinator is not available.",
@@ -45,28 +38,29 @@ def handle(
     context: RequestContext,
     *,
     metadata: MetadataCache,
-    partition_for: Callable[[str], int | None],
+    partition_for: Mapping[int, Callable[[str], int | None]],
     create: Callable[[Iterable[str]], object],
-    transactional: ClientWarnings,
 ) -> FindCoordinatorResponse:
-    """Return the coordinator of each key. `partition_for` returns None until the topic that `create` creates exists."""
+    """Return the coordinator of each key.
+
+    `partition_for`, by type of key, returns None until the topic that `create` creates exists.
+    """
     version = context.api_version
-    if request.key_type not in (_GROUP, _TRANSACTION, _SHARE):
+    topic = _TOPICS.get(request.key_type)
+    if topic is None and request.key_type != _SHARE:
         raise KafkaError(ErrorCode.INVALID_REQUEST, f"Unknown coordinator type received: {request.key_type}")
-    if request.key_type == _TRANSACTION:
-        return _refuse_transactions(request, context, transactional)
     code = ErrorCode.COORDINATOR_NOT_AVAILABLE
     if request.key_type == _SHARE and version < _SHARE_FROM_VERSION:
         code = ErrorCode.INVALID_REQUEST
 
     def find(key: str) -> Node | None:
-        if request.key_type != _GROUP:
+        if topic is None:
             return None
-        index = partition_for(key)
+        index = partition_for[request.key_type](key)
         if index is None:
-            create([GROUP_METADATA_TOPIC])
+            create([topic])
             return None
-        partition = metadata.partition(GROUP_METADATA_TOPIC, index)
+        partition = metadata.partition(topic, index)
         return None if partition is None else metadata.node(partition.leader, context.listener_name)
 
     if version >= _KEYS_FROM_VERSION:
@@ -83,29 +77,7 @@ def handle(
 
 def error_response(request: FindCoordinatorRequest, version: int, code: ErrorCode) -> FindCoordinatorResponse:
     """Return the error for each key."""
-    return _no_coordinator(request, version, code, _MESSAGES.get(code, code.name))
-
-
-def _refuse_transactions(
-    request: FindCoordinatorRequest, context: RequestContext, transactional: ClientWarnings
-) -> FindCoordinatorResponse:
-    version = context.api_version
-    keys = request.coordinator_keys if version >= _KEYS_FROM_VERSION else [request.key]
-    client_id = (context.client_id or "")[:_SHOWN]
-    transactional.warn(
-        (context.client_address, client_id),
-        "Client %r at %s is refused, because it asks for the coordinator of transactional id %r. %s",
-        client_id,
-        context.client_address,
-        next(iter(keys), "")[:_SHOWN],
-        _NO_TRANSACTIONS,
-    )
-    return _no_coordinator(request, version, ErrorCode.CLUSTER_AUTHORIZATION_FAILED, _NO_TRANSACTIONS)
-
-
-def _no_coordinator(
-    request: FindCoordinatorRequest, version: int, code: ErrorCode, message: str
-) -> FindCoordinatorResponse:
+    message = _MESSAGES.get(code, code.name)
     if version < _KEYS_FROM_VERSION:
         return FindCoordinatorResponse(error_code=code, error_message=message, node_id=_NO_NODE, host="", port=-1)
     return FindCoordinatorResponse(coordinators=[_failed(key, code, message) for key in request.coordinator_keys])

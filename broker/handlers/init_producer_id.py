@@ -1,12 +1,11 @@
-"""InitProducerId: a producer id for an idempotent producer.
+"""InitProducerId: a producer id for an idempotent or a transactional producer.
 
 Behaviour:
-- Every producer gets a new id with epoch 0, also one that had an id and epoch before (KIP-360), because these mean
-  nothing without a transactional id.
-- If this broker has no id left, the reply waits until it has taken a block of ids.
-Deviations: There are no transactions yet. A transactional id gets COORDINATOR_NOT_AVAILABLE, so that the client asks
-FindCoordinator, whose response has the reason.
-Versions: 0 to 5. From 3 the id and epoch that the producer had.
+- Without a transactional id, every producer gets a new id with epoch 0, also one that had an id and epoch before
+  (KIP-360), because these mean nothing then. If this broker has no id left, the reply waits for a block of ids.
+- With one, the transaction coordinator answers: it fences earlier producers of the transactional id, and aborts their
+  open transaction.
+Versions: 0 to 5. From 3 the id and epoch that the producer had; from 4 PRODUCER_FENCED (INVALID_PRODUCER_EPOCH before).
 Counterpart in Kafka: KafkaApis.handleInitProducerIdRequest, TransactionCoordinator.handleInitProducerId.
 """
 
@@ -15,6 +14,7 @@ from typing import Final
 from ottla.broker.cluster.producer_ids import ProducerIds
 from ottla.broker.loop.deferred import Deferred
 from ottla.broker.net.session import RequestContext
+from ottla.coordinator.transaction_coordinator import TransactionCoordinator
 from ottla.wire.errors import ErrorCode
 from ottla.wire.messages.init_producer_id import InitProducerIdRequest, InitProducerIdResponse
 
@@ -26,28 +26,19 @@ def handle(
     context: RequestContext,
     *,
     producer_ids: ProducerIds,
-    transaction_max_timeout_ms: int,
+    transactions: TransactionCoordinator,
 ) -> InitProducerIdResponse | Deferred[InitProducerIdResponse]:
-    """Return a new producer id, or an error."""
-    code = _refusal(request, transaction_max_timeout_ms)
-    if code is not None:
-        return error_response(request, context.api_version, code)
+    """Return a producer id and its epoch, or an error."""
+    if request.transactional_id is not None:
+        reply: Deferred[InitProducerIdResponse] = Deferred(applied=False)
+        transactions.init_producer_id(request, context.api_version, reply.complete)
+        return reply
+    if (request.producer_id == _NONE) != (request.producer_epoch == _NONE):
+        return error_response(request, context.api_version, ErrorCode.INVALID_REQUEST)
     producer_id = producer_ids.next()
     if not isinstance(producer_id, Deferred):
         return _response(producer_id)
     return producer_id.map(_response)
-
-
-def _refusal(request: InitProducerIdRequest, max_timeout_ms: int) -> ErrorCode | None:
-    if (request.producer_id == _NONE) != (request.producer_epoch == _NONE):
-        return ErrorCode.INVALID_REQUEST
-    if request.transactional_id is None:
-        return None
-    if not request.transactional_id:
-        return ErrorCode.INVALID_REQUEST
-    if not 0 < request.transaction_timeout_ms <= max_timeout_ms:
-        return ErrorCode.INVALID_TRANSACTION_TIMEOUT
-    return ErrorCode.COORDINATOR_NOT_AVAILABLE
 
 
 def error_response(request: InitProducerIdRequest, version: int, code: ErrorCode) -> InitProducerIdResponse:

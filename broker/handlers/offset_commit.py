@@ -12,9 +12,10 @@ Counterpart in Kafka: KafkaApis.handleOffsetCommitRequest.
 
 import copy
 from collections.abc import Iterable
+from functools import partial
 
 from ottla.broker.cluster.metadata_cache import MetadataCache
-from ottla.broker.groups.group_requests import ask, sift
+from ottla.broker.groups.group_requests import ask, sift, with_refused
 from ottla.broker.loop.deferred import Deferred
 from ottla.broker.net.session import RequestContext
 from ottla.coordinator.group_coordinator import GroupCoordinator
@@ -37,18 +38,9 @@ def handle(
     refused = {name: _topic(name, indexes, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION) for name, indexes in unknown.items()}
     if not known:
         return OffsetCommitResponse(topics=list(refused.values()))
-
-    def joined(response: OffsetCommitResponse) -> OffsetCommitResponse:
-        for topic in response.topics:
-            partly = refused.pop(topic.name, None)
-            if partly is not None:
-                topic.partitions = [*partly.partitions, *topic.partitions]
-        response.topics = [*refused.values(), *response.topics]
-        return response
-
     request = copy.copy(request)
     request.topics = known
-    return ask(groups.offset_commit, request, repeatable=True).map(joined)
+    return ask(groups.offset_commit, request, repeatable=True).map(partial(with_refused, refused))
 
 
 def error_response(request: OffsetCommitRequest, version: int, code: ErrorCode) -> OffsetCommitResponse:

@@ -7,15 +7,17 @@ Behaviour:
 - A batch that takes long to validate or to recompress is handled in a worker thread, and the connection is muted. It
   is muted, too, for an append to a log directory whose writes are slow.
 - Of two entries for one partition, the later one counts.
-Deviations: There are no transactions yet. Their records get NOT_ENOUGH_REPLICAS, which producers retry, as from a
-broker that cannot reach the transaction coordinator.
+- Before a producer's first append in a transaction the transaction coordinator is asked whether the partition is in it.
+  If the coordinator cannot answer, the records get NOT_ENOUGH_REPLICAS, which producers retry.
 Versions: 3 to 11 (0 to 2 are advertised, and close the connection). From 5 the log start offset; from 7 zstd; from 8
 record errors and an error message; from 10 the new leader and its endpoint.
 Counterpart in Kafka: KafkaApis.handleProduceRequest.
 """
 
 import logging
+import struct
 from collections.abc import Container, Iterable, Mapping, Sequence
+from functools import partial
 from typing import Final
 
 from ottla.broker.loop.clock import Clock, Offload, StartSoon
@@ -23,21 +25,20 @@ from ottla.broker.loop.deferred import CloseConnection, Deferred
 from ottla.broker.net.session import RequestContext
 from ottla.broker.replicas.manager import ReplicaManager
 from ottla.broker.replicas.partition import Partition
+from ottla.broker.replicas.produce_responses import Key, ProduceAnswers, appended, explained, failed, refused
 from ottla.broker.replicas.slow_appends import SlowAppends
+from ottla.broker.transactions.verification import Errors, Question, Verifier, produce_error
 from ottla.log.append_info import LogAppendInfo
+from ottla.log.state.verification import UNVERIFIED, TransactionalAppend
 from ottla.wire.errors import DecodeError, ErrorCode, KafkaError
 from ottla.wire.messages.produce import (
-    BatchIndexAndErrorMessage,
-    LeaderIdAndEpoch,
-    NodeEndpoint,
     PartitionProduceResponse,
     ProduceRequest,
     ProduceResponse,
     TopicProduceResponse,
 )
 from ottla.wire.records.batch import (
-    InvalidRecordsError,
-    NotOneBatchError,
+    HEADER_SIZE,
     ProducedBatch,
     RecordRules,
     UnreadableStartError,
@@ -48,10 +49,10 @@ from ottla.wire.records.batch import (
     size_of_one_batch,
     validate_produced,
 )
+from ottla.wire.types import NO_EPOCH, TopicPartition
 
 logger = logging.getLogger("kafka.server.KafkaApis")
 
-Key = tuple[str, int]
 _OrNone = ProduceResponse | None
 _ToValidate = tuple[memoryview | None, int, RecordRules, int]
 _Response = ProduceResponse | Deferred[ProduceResponse] | Deferred[_OrNone]
@@ -59,32 +60,19 @@ _Entry = tuple[Partition, ProducedBatch]
 Answer = ProduceResponse | Deferred[ProduceResponse] | Deferred[_OrNone] | None
 
 _FIRST_VERSION: Final = 3
-_LEADERS_FROM_VERSION: Final = 10
+_ABORTABLE_FROM_VERSION: Final = 11
 _ADMIN_CLIENT_ID: Final = "__admin_client"
 _INTERNAL_TOPICS: Final = frozenset({"__consumer_offsets", "__transaction_state"})
 # In a batch: the position of its attributes, their bit of a transaction, and the producer's id and epoch.
 _ATTRIBUTES_AT: Final = 22
 _TRANSACTIONAL: Final = 0x10
 _PRODUCER: Final = slice(43, 53)
-# A wait for this broker's disk alone has no timeout, because Kafka flushes before the timeout begins.
-_UNTIL_FLUSHED: Final = 2**31 - 1
-_NO_COORDINATOR: Final = (
-    "Unable to verify the partition has been added to the transaction. Underlying error: COORDINATOR_NOT_AVAILABLE"
-)
-
-# As in Kafka, these errors come without the log start offset. A healthy client may cause them.
-_WITHOUT_START_OFFSET: Final = frozenset(
-    {
-        ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
-        ErrorCode.NOT_LEADER_OR_FOLLOWER,
-        ErrorCode.MESSAGE_TOO_LARGE,
-        ErrorCode.RECORD_LIST_TOO_LARGE,
-        ErrorCode.CORRUPT_MESSAGE,
-        ErrorCode.KAFKA_STORAGE_ERROR,
-        ErrorCode.INVALID_REQUIRED_ACKS,
-        ErrorCode.INVALID_TOPIC_EXCEPTION,
-    }
-)
+# The first byte of a negative number has this bit.
+_NEGATIVE: Final = 0x80
+_PRODUCER_AND_SEQUENCE: Final = struct.Struct(">qhi")
+_MIXED: Final = "Transactional records contained more than one producer ID"
+_NOT_ADDED: Final = "Partition was not added to the transaction"
+_NOT_VERIFIED: Final = "Unable to verify the partition has been added to the transaction. Underlying error: "
 
 
 def handle(
@@ -96,6 +84,7 @@ def handle(
     offload: Offload,
     start_soon: StartSoon,
     slow_appends: SlowAppends,
+    verifier: Verifier,
 ) -> Answer:
     """Append, and return the response that `acks` asks for. `offload` has threads of its own, for validation only."""
     version = context.api_version
@@ -104,7 +93,7 @@ def handle(
     acks = request.acks
     topics = request.topic_data
     if len(topics) != 1 or len(topics[0].partition_data) != 1 or not -1 <= acks <= 1:
-        return _Produce(request, context, replicas, clock, offload, start_soon, slow_appends).start()
+        return _Produce(request, context, replicas, clock, offload, start_soon, slow_appends, verifier).start()
     # The fast path: one partition, one plain batch.
     topic = topics[0].name
     data = topics[0].partition_data[0]
@@ -118,19 +107,19 @@ def handle(
         or not isinstance(records, memoryview)
         or _is_special(topic, records)
     ):
-        return _Produce(request, context, replicas, clock, offload, start_soon, slow_appends).start()
+        return _Produce(request, context, replicas, clock, offload, start_soon, slow_appends, verifier).start()
     now_ms = clock.now_ms()
     try:
         batch = validate_produced(records, api_version=version, rules=found.rules, now_ms=now_ms)
         info = replicas.append(found, batch, acks, now_ms)
     except KafkaError as error:
-        answer = _refused(index, error, found)
-        return _Answers(context, replicas, acks).response({(topic, index): answer})
+        answer = refused(index, error, found)
+        return ProduceAnswers(context, replicas, acks).response({(topic, index): answer})
     if acks == 0:
         return None
-    answer = _appended(index, info)
+    answer = appended(index, info)
     if found.flushes_by_count or (found.followers and acks == -1):
-        answers = _Answers(context, replicas, acks)
+        answers = ProduceAnswers(context, replicas, acks)
         wait = [(found, info.last_offset + 1)]
         return answers.acknowledged({(topic, index): answer}, wait, request.timeout_ms)
     return ProduceResponse(responses=[TopicProduceResponse(name=topic, partition_responses=[answer])])
@@ -145,7 +134,7 @@ def error_response(request: ProduceRequest, version: int, code: ErrorCode) -> Pr
             TopicProduceResponse(
                 name=topic.name,
                 topic_id=topic.topic_id,
-                partition_responses=[_failed(data.index, code) for data in topic.partition_data],
+                partition_responses=[failed(data.index, code) for data in topic.partition_data],
             )
             for topic in request.topic_data
         ]
@@ -160,92 +149,23 @@ def _is_transactional(records: memoryview) -> bool:
     return len(records) > _ATTRIBUTES_AT and records[_ATTRIBUTES_AT] & _TRANSACTIONAL != 0
 
 
-def _appended(index: int, info: LogAppendInfo) -> PartitionProduceResponse:
-    return PartitionProduceResponse(
-        index=index,
-        error_code=0,
-        base_offset=info.first_offset,
-        log_append_time_ms=info.log_append_time_ms,
-        log_start_offset=info.log_start_offset,
-    )
+def _is_in_transaction(records: memoryview) -> bool:
+    """Whether records are of a transaction and have a producer id. Kafka appends those without one like others."""
+    return _is_transactional(records) and len(records) >= HEADER_SIZE and records[_PRODUCER.start] < _NEGATIVE
 
 
-def _failed(index: int, code: ErrorCode) -> PartitionProduceResponse:
-    return PartitionProduceResponse(index=index, error_code=code, base_offset=-1)
-
-
-def _unreadable(index: int, error: UnreadableStartError) -> PartitionProduceResponse:
-    answer = _failed(index, error.code)
-    answer.error_message = error.detail
+def _unverified(index: int, code: ErrorCode, version: int) -> PartitionProduceResponse:
+    """Return the error of a partition that the coordinator did not find in the transaction, or could not look for."""
+    answer = failed(index, produce_error(code, knows_abortable=version >= _ABORTABLE_FROM_VERSION))
+    if answer.error_code == ErrorCode.NOT_ENOUGH_REPLICAS:
+        answer.error_message = _NOT_VERIFIED + code.name
+    elif answer.error_code == ErrorCode.INVALID_TXN_STATE:
+        answer.error_message = _NOT_ADDED
     return answer
 
 
-def _refused(index: int, error: KafkaError, partition: Partition) -> PartitionProduceResponse:
-    """Return the error of validation or of the log."""
-    answer = _failed(index, error.code)
-    if error.code not in _WITHOUT_START_OFFSET and not isinstance(error, NotOneBatchError):
-        answer.log_start_offset = partition.log.log_start_offset
-    if isinstance(error, UnreadableStartError):
-        return _unreadable(index, error)
-    if isinstance(error, InvalidRecordsError):
-        answer.error_message = error.detail
-        answer.record_errors = [
-            BatchIndexAndErrorMessage(batch_index=at, batch_index_error_message=message)
-            for at, message in error.record_errors
-        ]
-    return answer
-
-
-class _Answers:
-    """Makes the response. It must not refer to the records, because they must not be kept while a reply waits."""
-
-    __slots__ = ("_acks", "_listener", "_replicas", "_version")
-
-    def __init__(self, context: RequestContext, replicas: ReplicaManager, acks: int) -> None:
-        self._acks = acks
-        self._replicas = replicas
-        self._listener = context.listener_name
-        self._version = context.api_version
-
-    def response(self, answers: Mapping[Key, PartitionProduceResponse]) -> ProduceResponse:
-        """Return all answers by topic. With acks=0 an error closes the connection."""
-        by_topic: dict[str, list[PartitionProduceResponse]] = {}
-        endpoints: dict[int, NodeEndpoint] = {}
-        for (topic, index), answer in answers.items():
-            if answer.error_code == ErrorCode.NOT_LEADER_OR_FOLLOWER and self._version >= _LEADERS_FROM_VERSION:
-                self._point_to_leader(topic, index, answer, endpoints)
-            if answer.error_code != ErrorCode.NONE and self._acks == 0:
-                raise CloseConnection(f"Produce with acks=0 failed for {topic}-{index}: error {answer.error_code}")
-            by_topic.setdefault(topic, []).append(answer)
-        return ProduceResponse(
-            responses=[TopicProduceResponse(name=name, partition_responses=found) for name, found in by_topic.items()],
-            node_endpoints=list(endpoints.values()),
-        )
-
-    def acknowledged(
-        self,
-        answers: Mapping[Key, PartitionProduceResponse],
-        appended: Sequence[tuple[Partition, int]],
-        timeout_ms: int,
-    ) -> Deferred[ProduceResponse]:
-        """Return a response that comes when all appended records are acknowledged."""
-
-        def respond(errors: list[ErrorCode]) -> ProduceResponse:
-            for (partition, _), error in zip(appended, errors, strict=True):
-                answers[partition.topic_partition].error_code = error
-            return self.response(answers)
-
-        if self._acks != -1 or not any(partition.followers for partition, _ in appended):
-            timeout_ms = _UNTIL_FLUSHED
-        return self._replicas.await_acks(appended, self._acks, timeout_ms, respond)
-
-    def _point_to_leader(
-        self, topic: str, index: int, answer: PartitionProduceResponse, endpoints: dict[int, NodeEndpoint]
-    ) -> None:
-        leader, epoch, node = self._replicas.current_leader(topic, index, self._listener)
-        answer.current_leader = LeaderIdAndEpoch(leader_id=leader, leader_epoch=epoch)
-        if node is not None:
-            endpoints[leader] = NodeEndpoint(node_id=leader, host=node.host, port=node.port, rack=node.rack)
+class _MixedProducersError(KafkaError):
+    """Records of transactions of more than one producer."""
 
 
 class _Produce:
@@ -256,14 +176,17 @@ class _Produce:
         "_answers",
         "_clock",
         "_entries",
+        "_failure",
         "_from_admin",
+        "_how",
         "_maker",
         "_offload",
         "_replicas",
         "_slow_appends",
         "_start_soon",
         "_timeout_ms",
-        "_unreadable",
+        "_transactional_id",
+        "_verifier",
         "_version",
     )
 
@@ -276,8 +199,13 @@ class _Produce:
         offload: Offload,
         start_soon: StartSoon,
         slow_appends: SlowAppends,
+        verifier: Verifier,
     ) -> None:
         self._acks = request.acks
+        self._transactional_id = request.transactional_id
+        self._verifier = verifier
+        # By partition, for the batches of a transaction.
+        self._how: dict[Key, TransactionalAppend] = {}
         self._timeout_ms = request.timeout_ms
         self._version = context.api_version
         self._from_admin = context.client_id == _ADMIN_CLIENT_ID
@@ -286,7 +214,7 @@ class _Produce:
         self._offload = offload
         self._start_soon = start_soon
         self._slow_appends = slow_appends
-        self._maker = _Answers(context, replicas, request.acks)
+        self._maker = ProduceAnswers(context, replicas, request.acks)
         # As in Kafka, the later of two entries for one partition counts. This object ends with the append, because the
         # records must not be kept while a reply waits.
         self._entries = {
@@ -295,27 +223,90 @@ class _Produce:
             for data in topic.partition_data
         }
         self._answers: dict[Key, PartitionProduceResponse] = {}
-        self._unreadable: UnreadableStartError | None = None
+        self._failure: KafkaError | None = None
+        """The error of all partitions."""
         try:
             _check_producers(
                 (data.records for topic in request.topic_data for data in topic.partition_data),
                 request.transactional_id,
             )
-        except UnreadableStartError as error:
-            self._unreadable = error
+        except (UnreadableStartError, _MixedProducersError) as error:
+            self._failure = error
 
     def start(self) -> Answer:
         """Validate, recompress and append. Batches for which that takes long go to a worker thread first."""
-        if self._unreadable is not None:
+        if self._failure is not None:
             # As in Kafka, the check for transactions comes first, and fails for the whole request.
-            return self._maker.response({key: _unreadable(key[1], self._unreadable) for key in self._entries})
+            return self._maker.response({key: explained(key[1], self._failure) for key in self._entries})
         for key, records in self._entries.items():
             answer = self._refusal(key, records)
             if answer is not None:
                 self._answers[key] = answer
+        questions = self._begin_verification()
+        if questions is None:
+            response = self._go_on()
+            return response if self._acks or isinstance(response, Deferred) else None
+        reply: Deferred[_OrNone] = Deferred(applied=False)
+        self._verifier.verify(questions).then(partial(self._verified, reply))
+        return reply
+
+    def _begin_verification(self) -> Question | None:
+        """Return the question for the coordinator of the transaction, None if no partition needs an answer."""
+        asked: list[TopicPartition] = []
+        producer_id = producer_epoch = NO_EPOCH
+        for key, records in self._entries.items():
+            if records is None or key in self._answers or not _is_in_transaction(records):
+                continue
+            try:
+                size_of_one_batch(records, self._version)
+            except KafkaError:
+                continue  # As in Kafka this error comes first: the validation will find it, too.
+            if not self._verifier.is_enabled():
+                self._how[key] = TransactionalAppend(guard=UNVERIFIED)
+                continue
+            producer_id, producer_epoch, sequence = _PRODUCER_AND_SEQUENCE.unpack_from(records, _PRODUCER.start)
+            partition, now_ms = self._replicas.partitions[key], self._clock.now_ms()
+            try:
+                guard = partition.start_verification(producer_id, sequence, producer_epoch, False, now_ms)
+            except KafkaError as error:
+                self._answers[key] = failed(key[1], error.code)
+                continue
+            self._how[key] = TransactionalAppend(guard=guard)
+            if guard is not None:
+                asked.append(TopicPartition(*key))
+        if not asked:
+            return None
+        assert self._transactional_id is not None
+        return Question(self._transactional_id, producer_id, producer_epoch, asked)
+
+    def _verified(self, reply: Deferred[_OrNone], errors: Errors) -> None:
+        """Append where the coordinator found the partition in the transaction."""
+        for key, code in errors.items():
+            if code is not ErrorCode.NONE:
+                self._answers[key] = _unverified(key[1], code, self._version)
+        try:
+            self._pass_on(self._go_on(), reply)
+        except CloseConnection as reason:
+            reply.close(reason)
+        except Exception:
+            logger.exception("A bug: Produce failed, its connection is closed")
+            reply.close(CloseConnection("Produce failed"))
+
+    def _go_on(self) -> _Response:
+        """Validate and append what is not answered yet."""
         left = [(key, records) for key, records in self._entries.items() if key not in self._answers]
         now_ms = self._clock.now_ms()
-        plans = {key: (records, self._version, self._replicas.partitions[key].rules, now_ms) for key, records in left}
+        plans: dict[Key, _ToValidate] = {}
+        for key, records in left:
+            partition = self._replicas.partitions.get(key)
+            refusal = self._refusal_of_sound_records(*key)
+            if refusal is not None:
+                self._answers[key] = refusal
+            elif partition is None:
+                # It went away while the coordinator was asked.
+                self._answers[key] = failed(key[1], ErrorCode.NOT_LEADER_OR_FOLLOWER)
+            else:
+                plans[key] = (records, self._version, partition.rules, now_ms)
         slow = {
             key
             for key, (records, _, rules, _) in plans.items()
@@ -326,8 +317,7 @@ class _Produce:
             deferred: Deferred[_OrNone] = Deferred(applied=False)
             self._start_soon(self._run_off_loop, plans, slow, deferred)
             return deferred
-        response = self._append({key: _validated(*plan) for key, plan in plans.items()})
-        return response if self._acks or isinstance(response, Deferred) else None
+        return self._append({key: _validated(*plan) for key, plan in plans.items()})
 
     def _refusal(self, key: Key, records: memoryview | None) -> PartitionProduceResponse | None:
         """Return an error that needs no validation of the records, only that they are one batch; else None."""
@@ -336,31 +326,28 @@ class _Produce:
         try:
             self._replicas.partition(topic, index)
         except KafkaError as error:
-            not_here = _failed(index, error.code)
+            not_here = failed(index, error.code)
             if error.code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
                 return not_here
-        answer = self._refusal_of_sound_records(topic, index, records) or not_here
+        answer = self._refusal_of_sound_records(topic, index) or not_here
         if answer is not None:
             try:
                 size_of_one_batch(records, self._version)
             except UnreadableStartError as error:
-                return _unreadable(index, error)
+                return explained(index, error)
             except KafkaError as error:
                 # As in Kafka, this error comes first.
-                return _failed(index, error.code)
+                return failed(index, error.code)
+            if records is not None and _is_in_transaction(records):
+                # As in Kafka, `acks` and internal topics are refused after the verification.
+                return not_here
         return answer
 
-    def _refusal_of_sound_records(
-        self, topic: str, index: int, records: memoryview | None
-    ) -> PartitionProduceResponse | None:
+    def _refusal_of_sound_records(self, topic: str, index: int) -> PartitionProduceResponse | None:
         if not -1 <= self._acks <= 1:
-            return _failed(index, ErrorCode.INVALID_REQUIRED_ACKS)
+            return failed(index, ErrorCode.INVALID_REQUIRED_ACKS)
         if topic in _INTERNAL_TOPICS and not self._from_admin:
-            return _failed(index, ErrorCode.INVALID_TOPIC_EXCEPTION)
-        if records is not None and _is_transactional(records):
-            answer = _failed(index, ErrorCode.NOT_ENOUGH_REPLICAS)
-            answer.error_message = _NO_COORDINATOR
-            return answer
+            return failed(index, ErrorCode.INVALID_TOPIC_EXCEPTION)
         return None
 
     async def _run_off_loop(
@@ -383,7 +370,7 @@ class _Produce:
             if not self._acks:
                 deferred.close(CloseConnection("Produce with acks=0 failed"))
                 return
-            failed = {key: _failed(key[1], ErrorCode.UNKNOWN_SERVER_ERROR) for key in self._entries}
+            failed = {key: failed(key[1], ErrorCode.UNKNOWN_SERVER_ERROR) for key in self._entries}
             response = self._maker.response(failed)
         self._pass_on(response, deferred)
 
@@ -402,9 +389,9 @@ class _Produce:
             partition = replicas.partitions.get(key)
             if partition is None:
                 # The partition went away during the validation.
-                self._answers[key] = _failed(key[1], ErrorCode.NOT_LEADER_OR_FOLLOWER)
+                self._answers[key] = failed(key[1], ErrorCode.NOT_LEADER_OR_FOLLOWER)
             elif isinstance(batch, KafkaError):
-                self._answers[key] = _refused(key[1], batch, partition)
+                self._answers[key] = refused(key[1], batch, partition)
             else:
                 entries.append((partition, batch))
         if any(partition.log.pace.is_slow for partition, _ in entries):
@@ -413,10 +400,11 @@ class _Produce:
         results: list[LogAppendInfo | KafkaError] = []
         for partition, produced in entries:
             try:
-                results.append(replicas.append(partition, produced, self._acks, now_ms))
+                how = self._how.get(partition.topic_partition)
+                results.append(replicas.append(partition, produced, self._acks, now_ms, how))
             except KafkaError as error:
                 results.append(error)
-        return self._appended(entries, results)
+        return self._answer(entries, results)
 
     def _append_slowly(self, entries: Sequence[_Entry]) -> Deferred[_OrNone]:
         """Queue the append. The connection is muted, whatever `acks` is, because that bounds the queued records."""
@@ -424,17 +412,17 @@ class _Produce:
 
         def done(results: Sequence[LogAppendInfo | KafkaError]) -> None:
             try:
-                self._pass_on(self._appended(entries, results), deferred)
+                self._pass_on(self._answer(entries, results), deferred)
             except CloseConnection as reason:
                 deferred.close(reason)
             except Exception:
                 deferred.close(CloseConnection("a bug: Produce failed"))
                 raise
 
-        self._slow_appends.append_all(entries, self._acks, done)
+        self._slow_appends.append_all(entries, self._acks, done, self._how)
         return deferred
 
-    def _appended(
+    def _answer(
         self, entries: Sequence[_Entry], results: Sequence[LogAppendInfo | KafkaError]
     ) -> ProduceResponse | Deferred[ProduceResponse]:
         """Return the response for all partitions, in the order of the request."""
@@ -442,9 +430,9 @@ class _Produce:
         for (partition, _), result in zip(entries, results, strict=True):
             topic, index = partition.topic_partition
             if isinstance(result, KafkaError):
-                self._answers[topic, index] = _refused(index, result, partition)
+                self._answers[topic, index] = refused(index, result, partition)
             else:
-                self._answers[topic, index] = _appended(index, result)
+                self._answers[topic, index] = appended(index, result)
                 waiting.append((partition, result.last_offset + 1))
         answers = {key: self._answers[key] for key in self._entries}
         may_wait = any(p.flushes_by_count or (p.followers and self._acks == -1) for p, _ in waiting)
@@ -476,6 +464,6 @@ def _check_producers(entries: Iterable[object], transactional_id: str | None) ->
         return
     if transactional_id is None:
         raise KafkaError(ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED, "transactional records without an id")
-    producers = {bytes(records[_PRODUCER]) for records in batches}
+    producers = {bytes(records[_PRODUCER]) for records in batches if _is_in_transaction(records)}
     if len(producers) > 1:
-        raise KafkaError(ErrorCode.INVALID_PRODUCER_ID_MAPPING, "transactional records of more than one producer")
+        raise _MixedProducersError(ErrorCode.INVALID_PRODUCER_ID_MAPPING, _MIXED)

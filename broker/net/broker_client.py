@@ -24,6 +24,10 @@ Where = Callable[[], tuple[str, int] | None]
 Connect = Callable[[str, int], Awaitable[socket.socket]]
 
 
+class NoCommonVersionError(ConnectionError):
+    """The other broker understands no version of a request that this broker may send."""
+
+
 async def open_socket(host: str, port: int) -> socket.socket:
     """Return a socket connected by TCP."""
     stream = await trio.open_tcp_stream(host, port)
@@ -143,7 +147,7 @@ class Peer:
         least, most = self._understood.get(request.api_key, (0, -1))
         common = [each for each in range(max(least, lowest), min(most, highest) + 1) if each in request.versions]
         if not common:
-            raise ConnectionError(
+            raise NoCommonVersionError(
                 f"the broker understands no version of {type(request).__name__} that this broker may send"
             )
         return await self._exchange(request, common[-1])

@@ -30,6 +30,7 @@ from ottla.broker.replicas.watchers import EVERYTHING, ISR_PROPOSED
 from ottla.log.append_info import LogAppendInfo
 from ottla.log.config import LogConfig
 from ottla.log.new_log import make_logs
+from ottla.log.state.verification import TransactionalAppend
 from ottla.log.strays import make_way
 from ottla.wire.config_def import ConfigError
 from ottla.wire.errors import ErrorCode, KafkaError
@@ -123,9 +124,16 @@ class ReplicaManager:
 
     # Appending
 
-    def append(self, partition: Partition, batch: ProducedBatch, required_acks: int, now_ms: int) -> LogAppendInfo:
+    def append(
+        self,
+        partition: Partition,
+        batch: ProducedBatch,
+        required_acks: int,
+        now_ms: int,
+        how: TransactionalAppend | None = None,
+    ) -> LogAppendInfo:
         """Append one batch, notify its watchers, and begin a flush if one is due."""
-        info, moved = partition.append_as_leader(batch, required_acks, now_ms)
+        info, moved = partition.append_as_leader(batch, required_acks, now_ms, how)
         if moved:
             self._signal.notify(partition.topic_partition, moved)
             if partition.flushes_by_count:

@@ -20,6 +20,7 @@ from ottla.log.config import LogConfig
 from ottla.log.log import PartitionLog
 from ottla.log.segments.segment import TimestampAndOffset
 from ottla.log.state.leader_epochs import EpochEndOffset
+from ottla.log.state.verification import TransactionalAppend, VerificationGuard
 from ottla.wire.errors import ErrorCode, KafkaError
 from ottla.wire.messages.fetch import AbortedTransaction
 from ottla.wire.messages.leader_and_isr import LeaderAndIsrPartitionState
@@ -155,16 +156,28 @@ class Partition:
 
     # Appending
 
-    def append_as_leader(self, batch: ProducedBatch, required_acks: int, now_ms: int) -> tuple[LogAppendInfo, int]:
+    def start_verification(
+        self, producer_id: int, sequence: int, epoch: int, supports_epoch_bump: bool, now_ms: int
+    ) -> VerificationGuard | None:
+        """Return the guard for an append in a transaction, None if the transaction is open."""
+        if not self.is_leader:
+            raise self._refusal()
+        return self.log.producers.start_verification(producer_id, sequence, epoch, supports_epoch_bump, now_ms)
+
+    def append_as_leader(
+        self, batch: ProducedBatch, required_acks: int, now_ms: int, how: TransactionalAppend | None = None
+    ) -> tuple[LogAppendInfo, int]:
         """Append a validated batch; return the log's result, and what moved."""
         self._require_appends(required_acks)
-        info = self.log.append_as_leader(batch, self.leader_epoch, now_ms)
+        info = self.log.append_as_leader(batch, self.leader_epoch, now_ms, how)
         return info, self.appended(info, now_ms)
 
-    def begin_append(self, batch: ProducedBatch, required_acks: int, now_ms: int) -> Append:
+    def begin_append(
+        self, batch: ProducedBatch, required_acks: int, now_ms: int, how: TransactionalAppend | None = None
+    ) -> Append:
         """Begin an append whose write a worker thread makes; `appended` ends it."""
         self._require_appends(required_acks)
-        return self.log.begin_as_leader(batch, self.leader_epoch, now_ms)
+        return self.log.begin_as_leader(batch, self.leader_epoch, now_ms, how)
 
     def _require_appends(self, required_acks: int) -> None:
         if not self.is_leader:

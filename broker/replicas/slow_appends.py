@@ -8,7 +8,7 @@ Counterpart in Kafka: the lock of UnifiedLog, and the request handler threads th
 
 import logging
 from collections import deque
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from functools import partial
 
@@ -20,6 +20,7 @@ from ottla.broker.replicas.partition import Partition
 from ottla.log.append import Append
 from ottla.log.append_info import LogAppendInfo
 from ottla.log.log import PartitionLog
+from ottla.log.state.verification import TransactionalAppend
 from ottla.log.write_pace import WritePace
 from ottla.wire.errors import ErrorCode, KafkaError
 from ottla.wire.records.batch import ProducedBatch
@@ -32,15 +33,21 @@ Result = LogAppendInfo | KafkaError
 class _Waiting:
     """An append in a queue."""
 
-    __slots__ = ("batch", "done", "pace", "required_acks")
+    __slots__ = ("batch", "done", "how", "pace", "required_acks")
 
     def __init__(
-        self, batch: ProducedBatch, required_acks: int, pace: WritePace, done: Callable[[Result], None]
+        self,
+        batch: ProducedBatch,
+        required_acks: int,
+        pace: WritePace,
+        done: Callable[[Result], None],
+        how: TransactionalAppend | None,
     ) -> None:
         self.batch = batch
         self.required_acks = required_acks
         self.pace = pace
         self.done = done
+        self.how = how
 
 
 class SlowAppends:
@@ -77,7 +84,12 @@ class SlowAppends:
     # Leaders
 
     def append(
-        self, partition: Partition, batch: ProducedBatch, required_acks: int, done: Callable[[Result], None]
+        self,
+        partition: Partition,
+        batch: ProducedBatch,
+        required_acks: int,
+        done: Callable[[Result], None],
+        how: TransactionalAppend | None = None,
     ) -> None:
         """Append a batch after those in the queue, and call `done(result)`."""
         pace = partition.log.pace
@@ -86,15 +98,19 @@ class SlowAppends:
         if queue is None:
             queue = self._queues[partition] = deque()
             self._start_soon(self._work_off, partition, queue)
-        queue.append(_Waiting(batch, required_acks, pace, done))
+        queue.append(_Waiting(batch, required_acks, pace, done, how))
 
     def append_all(
         self,
         entries: Sequence[tuple[Partition, ProducedBatch]],
         required_acks: int,
         done: Callable[[list[Result]], None],
+        how: Mapping[tuple[str, int], TransactionalAppend] | None = None,
     ) -> None:
-        """Append to many partitions, and call `done` once, with all results in the order of `entries`."""
+        """Append to many partitions, and call `done` once, with all results in the order of `entries`.
+
+        `how`: by partition, for the batches in transactions.
+        """
         results: dict[int, Result] = {}
 
         def take(slot: int, result: Result) -> None:
@@ -103,7 +119,8 @@ class SlowAppends:
                 done([results[each] for each in range(len(entries))])
 
         for slot, (partition, batch) in enumerate(entries):
-            self.append(partition, batch, required_acks, partial(take, slot))
+            of_transaction = None if how is None else how.get(partition.topic_partition)
+            self.append(partition, batch, required_acks, partial(take, slot), of_transaction)
 
     async def _work_off(self, partition: Partition, queue: deque[_Waiting]) -> None:
         try:
@@ -111,7 +128,7 @@ class SlowAppends:
                 async with self.turn(partition.topic_partition):
                     waiting = queue.popleft()
                     try:
-                        result = await self._append(partition, waiting.batch, waiting.required_acks)
+                        result = await self._append(partition, waiting)
                     finally:
                         waiting.pace.leave()
                 try:
@@ -121,17 +138,18 @@ class SlowAppends:
         finally:
             del self._queues[partition]
 
-    async def _append(self, partition: Partition, batch: ProducedBatch, required_acks: int) -> Result:
+    async def _append(self, partition: Partition, waiting: _Waiting) -> Result:
+        batch, required_acks, how = waiting.batch, waiting.required_acks, waiting.how
         try:
             # A move to another directory may have replaced the log since the append was queued.
             log = partition.log
             if log.pace.is_slow:
-                append = partition.begin_append(batch, required_acks, self._clock.now_ms())
+                append = partition.begin_append(batch, required_acks, self._clock.now_ms(), how)
                 await self._write(log, append)
                 info = append.leader_info
                 moved = partition.appended(info, self._clock.now_ms())
             else:
-                info, moved = partition.append_as_leader(batch, required_acks, self._clock.now_ms())
+                info, moved = partition.append_as_leader(batch, required_acks, self._clock.now_ms(), how)
         except KafkaError as error:
             return error
         except Exception:

@@ -18,6 +18,7 @@ from ottla.broker.requests.authorizer import Access, Operation, ResourceType
 from ottla.broker.requests.table import ErrorResponse, Handler
 from ottla.wire.api_keys import ApiKey
 from ottla.wire.errors import ErrorCode, KafkaError
+from ottla.wire.messages.add_partitions_to_txn import AddPartitionsToTxnRequest
 from ottla.wire.messages.create_topics import CreateTopicsRequest, CreateTopicsResponse
 from ottla.wire.messages.find_coordinator import FindCoordinatorRequest
 from ottla.wire.messages.init_producer_id import InitProducerIdRequest
@@ -47,6 +48,7 @@ _CONFIGS_OF: Final = {
 _COORDINATORS_OF: Final = {0: ResourceType.GROUP, 1: ResourceType.TRANSACTIONAL_ID}
 _SHARE: Final = 2
 _KEYS_FROM_VERSION: Final = 4
+_ADDED_BY_BROKERS_FROM_VERSION: Final = 4
 
 
 class Permission(NamedTuple):
@@ -275,6 +277,50 @@ def _create_topics(
     return response.map(hide) if isinstance(response, Deferred) else hide(response)
 
 
+def _transactional(handler: Handler, error_response: ErrorResponse, permission: Permission, request: Any) -> Any:
+    """The request needs its row's operation on its transactional id."""
+    _check(permission.allows(ResourceType.TRANSACTIONAL_ID, request.transactional_id), ResourceType.TRANSACTIONAL_ID)
+    return handler(request, permission.context)
+
+
+def _add_partitions_to_txn(
+    handler: Handler, error_response: ErrorResponse, permission: Permission, request: AddPartitionsToTxnRequest
+) -> Any:
+    """A broker needs CLUSTER_ACTION on the cluster. The handler checks the topics of a client's request."""
+    access, context = permission.access, permission.context
+    if context.api_version >= _ADDED_BY_BROKERS_FROM_VERSION:
+        _check(access.allows(context, Operation.CLUSTER_ACTION, ResourceType.CLUSTER), ResourceType.CLUSTER)
+    else:
+        resource_type = ResourceType.TRANSACTIONAL_ID
+        _check(permission.allows(resource_type, request.v3_and_below_transactional_id), resource_type)
+    return handler(request, context)
+
+
+def _offsets_to_txn(handler: Handler, error_response: ErrorResponse, permission: Permission, request: Any) -> Any:
+    """The request needs WRITE on its transactional id, and READ on its group."""
+    access, context = permission.access, permission.context
+    _check(permission.allows(ResourceType.TRANSACTIONAL_ID, request.transactional_id), ResourceType.TRANSACTIONAL_ID)
+    _check(access.allows(context, Operation.READ, ResourceType.GROUP, request.group_id), ResourceType.GROUP)
+    return handler(request, context)
+
+
+def _txn_offset_commit(handler: Handler, error_response: ErrorResponse, permission: Permission, request: Any) -> Any:
+    """The request needs WRITE on its transactional id, and READ on its group and on each topic."""
+
+    def commit(some: Any, context: RequestContext) -> Any:
+        of_topics = Permission(permission.access, context, Operation.READ, ResourceType.TOPIC)
+        return _TOPICS.handle(handler, error_response, of_topics, some)
+
+    return _offsets_to_txn(commit, error_response, permission, request)
+
+
+def _write_txn_markers(handler: Handler, error_response: ErrorResponse, permission: Permission, request: Any) -> Any:
+    """The request needs ALTER or CLUSTER_ACTION on the cluster."""
+    access, context, cluster = permission.access, permission.context, ResourceType.CLUSTER
+    _check(access.allows(context, Operation.ALTER, cluster, log_denial=False) or permission.allows(cluster), cluster)
+    return handler(request, context)
+
+
 GUARDS: Final[Mapping[ApiKey, Guard]] = {
     ApiKey.PRODUCE: _produce,
     ApiKey.LIST_OFFSETS: _TOPICS.handle,
@@ -292,6 +338,12 @@ GUARDS: Final[Mapping[ApiKey, Guard]] = {
     ApiKey.CREATE_TOPICS: _create_topics,
     ApiKey.DELETE_RECORDS: _TOPICS.handle,
     ApiKey.INIT_PRODUCER_ID: _init_producer_id,
+    ApiKey.ADD_PARTITIONS_TO_TXN: _add_partitions_to_txn,
+    ApiKey.ADD_OFFSETS_TO_TXN: _offsets_to_txn,
+    ApiKey.END_TXN: _transactional,
+    ApiKey.WRITE_TXN_MARKERS: _write_txn_markers,
+    ApiKey.TXN_OFFSET_COMMIT: _txn_offset_commit,
+    ApiKey.DESCRIBE_TRANSACTIONS: Entries("transactional_ids", "transaction_states", _by_itself).handle,
     ApiKey.OFFSET_FOR_LEADER_EPOCH: Entries("topics", "topics", _of_epochs).handle,
     ApiKey.DESCRIBE_CONFIGS: Entries("resources", "results", _of_configs, _MESSAGES).handle,
     ApiKey.ALTER_CONFIGS: Entries("resources", "responses", _of_configs).handle,
@@ -313,6 +365,7 @@ WITHOUT_GUARD: Final = frozenset(
         ApiKey.METADATA,
         ApiKey.OFFSET_FETCH,
         ApiKey.LIST_GROUPS,
+        ApiKey.LIST_TRANSACTIONS,
         ApiKey.API_VERSIONS,
         ApiKey.DELETE_TOPICS,
         ApiKey.OFFSET_DELETE,

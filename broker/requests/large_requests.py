@@ -11,7 +11,9 @@ it finds an element that is named twice only within a part, and a limit of one r
 Not cut: a request that is not in the table of cuts is handled whole, and may hold the loop. AlterReplicaLogDirs,
 DescribeLogDirs and DescribeTopicPartitions answer in another order than they ask. JoinGroup and SyncGroup are of one
 member. OffsetFetch of many groups is cut into groups and topics, not into partitions. Fetch is cut by its handler,
-because all parts belong to one fetch session.
+because all parts belong to one fetch session. AddPartitionsToTxn of a client adds all partitions or none, with one
+record; that of a broker is cut into transactions. WriteTxnMarkers has one result for each producer. The arrays of
+ListTransactions are filters.
 """
 
 import copy
@@ -72,6 +74,8 @@ _CUTS: Final[Mapping[ApiKey, Sequence[Cut]]] = {
     ApiKey.CREATE_TOPICS: [Cut("topics", "topics", size=50)],
     ApiKey.DELETE_TOPICS: [Cut("topic_names", "responses", size=50), Cut("topics", "responses", size=50)],
     ApiKey.DELETE_RECORDS: [Cut("topics", "topics", "partitions", "partitions")],
+    ApiKey.ADD_PARTITIONS_TO_TXN: [Cut("transactions", "results_by_transaction", size=20)],
+    ApiKey.TXN_OFFSET_COMMIT: [Cut("topics", "topics", "partitions", "partitions")],
     ApiKey.OFFSET_FOR_LEADER_EPOCH: [Cut("topics", "topics", "partitions", "partitions")],
     ApiKey.DESCRIBE_CONFIGS: [Cut("resources", "results", size=5)],
     ApiKey.ALTER_CONFIGS: [Cut("resources", "responses", size=50)],
@@ -82,6 +86,7 @@ _CUTS: Final[Mapping[ApiKey, Sequence[Cut]]] = {
     ApiKey.LIST_PARTITION_REASSIGNMENTS: [Cut("topics", "topics", "partition_indexes", "partitions")],
     ApiKey.OFFSET_DELETE: [Cut("topics", "topics", "partitions", "partitions")],
     ApiKey.DESCRIBE_PRODUCERS: [Cut("topics", "topics", "partition_indexes", "partitions")],
+    ApiKey.DESCRIBE_TRANSACTIONS: [Cut("transactional_ids", "transaction_states")],
 }
 # Their responses wait for other members of the group, for minutes: other large requests do not wait with them.
 _WAIT_FOR_MEMBERS: Final = (ApiKey.JOIN_GROUP, ApiKey.SYNC_GROUP)
@@ -242,13 +247,23 @@ def _copy_with(struct: Any, name: str, value: Sequence[Any] | None) -> Any:
 
 
 def join(whole: list[Any], answers: Sequence[Any], cut: Cut, continues: bool) -> None:
-    """Append the answers of a part. If the part continues an element, its first answer extends the last one."""
-    if continues and whole and answers:
-        last = whole[-1]
-        of_last = getattr(last, cut.answered_of_each)
-        if not isinstance(of_last, list):
-            of_last = list(of_last)
-            setattr(last, cut.answered_of_each, of_last)
-        of_last.extend(getattr(answers[0], cut.answered_of_each))
-        answers = answers[1:]
+    """Append the answers of a part. If the part continues an element, the rest of its answer extends the answer.
+
+    OffsetCommit answers unknown partitions first: the two need not be the last answer and the first one.
+    """
+    recent = {_name(each): each for each in whole[-cut.size :]} if continues else {}
+    rest = next((each for each in answers if _name(each) in recent), None)
+    if rest is not None:
+        begun = recent[_name(rest)]
+        of_begun = getattr(begun, cut.answered_of_each)
+        if not isinstance(of_begun, list):
+            of_begun = list(of_begun)
+            setattr(begun, cut.answered_of_each, of_begun)
+        of_begun.extend(getattr(rest, cut.answered_of_each))
+        answers = [each for each in answers if each is not rest]
     whole.extend(answers)
+
+
+def _name(answer: Any) -> str | None:
+    """Return the name of a topic, None for an answer that has none."""
+    return getattr(answer, "name", None)

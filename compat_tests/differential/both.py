@@ -39,7 +39,17 @@ _MODULES: Final = (kafka.protocol.admin, kafka.protocol.consumer, kafka.protocol
 _BROKER_IDS: Final = frozenset({"node_id", "leader_id", "controller_id", "broker_id", "replica_nodes", "isr_nodes"})
 # The fields that identify an element of an array.
 _IDENTITY: Final = (
-    *("group_id", "member_id", "group_instance_id", "name", "topic", "topic_name", "api_key", "resource_type"),
+    *(
+        "transactional_id",
+        "group_id",
+        "member_id",
+        "group_instance_id",
+        "name",
+        "topic",
+        "topic_name",
+        "api_key",
+        "resource_type",
+    ),
     *("resource_name", "config_name", "log_dir", "partition_index", "partition", "partition_id", "index", "key"),
     *("node_id", "broker_id", "producer_id"),
 )
@@ -128,7 +138,9 @@ class Names:
                 value = {**value, "leader": "itself"}
             return {key: self.normalised(each, key) for key, each in value.items()}
         if isinstance(value, list | tuple):
-            return self._keyed([self.normalised(each, name) for each in value])
+            found = [self.normalised(each, name) for each in value]
+            is_of_numbers = name == "partitions" and all(isinstance(each, int) for each in found)
+            return sorted(found) if is_of_numbers else self._keyed(found)
         words: dict[str, Callable[[], Any]] = {
             "topic_id": lambda: f"id of {self.topics.get(str(value), value)}",
             "cluster_id": lambda: "the cluster" if value == self.cluster_id else value,

@@ -110,6 +110,8 @@ class ApacheKafka(Broker):
 
     name = "Kafka"
     jvm: Sequence[str] = QUICK_JVM
+    features: Sequence[str] = ()
+    """Levels of features that differ from those of the release, such as `transaction.version=0`."""
 
     def command(self) -> list[str]:
         properties = self.data / "server.properties"
@@ -130,8 +132,9 @@ class ApacheKafka(Broker):
         if not (self.data / "log" / "meta.properties").exists():
             properties.write_text("\n".join(lines) + "\n")
             cluster_id = "bWVhc3VyZWRIZXJlMDAwMA"
+            features = [each for level in self.features for each in ("--feature", level)]
             subprocess.run(
-                [*java, "kafka.tools.StorageTool", "format", "-t", cluster_id, "-c", str(properties)],
+                [*java, "kafka.tools.StorageTool", "format", "-t", cluster_id, "-c", str(properties), *features],
                 check=True,
                 capture_output=True,
                 timeout=120,

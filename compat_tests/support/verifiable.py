@@ -1,7 +1,8 @@
 """Kafka's programs for tests with faults: each is a JVM that prints its events, line by line.
 
 VerifiableProducer prints each acknowledged record, VerifiableConsumer each received record and each commit.
-ReplicaVerificationTool fetches from all replicas of a topic, and prints their largest lag. All are of release 3.9.2.
+ReplicaVerificationTool fetches from all replicas of a topic, and prints their largest lag. TransactionalMessageCopier
+copies from topic to topic in transactions. All are of release 3.9.2, unless a caller chooses another one.
 """
 
 import contextlib
@@ -11,7 +12,7 @@ import signal
 import subprocess
 import threading
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple, Self
 
@@ -41,9 +42,9 @@ class Program:
 
     main_class = "?"
 
-    def __init__(self, folder: Path, name: str, *arguments: str) -> None:
+    def __init__(self, folder: Path, name: str, *arguments: str, jars: Sequence[str] = LAST_WITH_ZOOKEEPER) -> None:
         self.errors = folder / f"{name}.err"
-        command = tool_command(self.main_class, *arguments, jars=LAST_WITH_ZOOKEEPER)
+        command = tool_command(self.main_class, *arguments, jars=jars)
         with self.errors.open("ab") as errors:
             self._process = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=errors)
         self._listener = threading.Thread(target=self._listen, daemon=True)
@@ -207,3 +208,45 @@ class Verification(Program):
 
     def __str__(self) -> str:
         return "\n".join(self.said[-5:])
+
+
+class TransactionalMessageCopier(Program):
+    """Copies a topic to another one, as a member of a group, with the offsets in its transactions.
+
+    It aborts a third of the transactions, by chance, and ends when it has copied what there was when it got its
+    partitions.
+    """
+
+    main_class = "org.apache.kafka.tools.TransactionalMessageCopier"
+
+    def __init__(
+        self,
+        folder: Path,
+        bootstrap: str,
+        transactional_id: str,
+        topics: tuple[str, str],
+        group: str,
+        records_a_transaction: int,
+        jars: Sequence[str] = LAST_WITH_ZOOKEEPER,
+    ) -> None:
+        """`topics` are the input and the output."""
+        self.copied = 0
+        self.left = -1
+        source, target = topics
+        super().__init__(
+            folder,
+            transactional_id,
+            *("--broker-list", bootstrap, "--transactional-id", transactional_id, "--consumer-group", group),
+            # In a group it ignores the partition, which it wants nevertheless.
+            *("--input-topic", source, "--input-partition", "-1", "--output-topic", target),
+            *("--transaction-size", str(records_a_transaction)),
+            *("--group-mode", "--use-group-metadata", "--enable-random-aborts"),
+            jars=jars,
+        )
+
+    def hear(self, line: str) -> None:
+        told: dict[str, Any] = json.loads(line)
+        self.copied, self.left = told["totalProcessed"], told["remaining"]
+
+    def __str__(self) -> str:
+        return f"{self.copied} copied, {self.left} left"

@@ -1,25 +1,26 @@
 """The producers of a partition, so that a batch sent twice is appended once.
 
-Owns the rules for epochs and sequence numbers, the last five batches of each producer, open transactions' first
-offsets, and when snapshots are taken. Must not know segments.
-Counterpart in Kafka: ProducerStateManager, ProducerStateEntry, ProducerAppendInfo.
+Owns the rules for epochs and sequence numbers of batches and markers, the first offsets of open transactions, and when
+snapshots are taken. Must not know segments.
+Counterpart in Kafka: ProducerStateManager, ProducerAppendInfo, UnifiedLog.analyzeAndValidateProducerState.
 """
 
 import logging
 from collections import deque
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import NamedTuple
+from typing import Final
 
 from ottla.log.segments.transaction_index import AbortedTransaction
+from ottla.log.state.producer_entry import BATCHES_TO_RETAIN, MAX_SEQUENCE, NO_OFFSET, BatchMetadata, ProducerEntry
 from ottla.log.state.producer_snapshot import (
     SNAPSHOT_SUFFIX,
     CorruptSnapshotError,
-    SnapshotEntry,
     decode_snapshot,
     snapshot_path,
     write_snapshot,
 )
+from ottla.log.state.verification import AppendOrigin, TransactionalAppend, VerificationGuard, VerificationGuards
 from ottla.wire.errors import ErrorCode, KafkaError
 from ottla.wire.records.batch import BatchHeader, ControlType, CorruptBatch, end_transaction_marker
 from ottla.wire.types import NO_EPOCH
@@ -27,135 +28,17 @@ from ottla.wire.types import NO_EPOCH
 # Returns the headers of the last batches before an offset, oldest first.
 HeadersBefore = Callable[[int], Iterable[BatchHeader]]
 
-BATCHES_TO_RETAIN = 5
-NO_SEQUENCE = -1
-NO_OFFSET = -1
-_MAX_SEQUENCE = 2**31 - 1
+# From this transaction version on each transaction of a producer has its own epoch, and a marker has the next one.
+_EPOCH_BUMPS: Final = 2
 
 logger = logging.getLogger("org.apache.kafka.storage.internals.log.ProducerStateManager")
-
-
-class BatchMetadata(NamedTuple):
-    """One appended batch of a producer."""
-
-    last_sequence: int
-    last_offset: int
-    offset_delta: int
-    timestamp: int
-
-    @property
-    def first_sequence(self) -> int:
-        """The first sequence number; sequence numbers wrap behind _MAX_SEQUENCE."""
-        return (self.last_sequence - self.offset_delta) & _MAX_SEQUENCE
-
-    @property
-    def following_sequence(self) -> int:
-        """The first sequence number of the producer's next batch."""
-        return (self.last_sequence + 1) & _MAX_SEQUENCE
-
-    @property
-    def first_offset(self) -> int:
-        """The offset in the response to the producer."""
-        return self.last_offset - self.offset_delta
-
-
-class ProducerEntry:
-    """One producer in one partition."""
-
-    __slots__ = (
-        "batches", "coordinator_epoch", "current_txn_first_offset", "has_forgotten", "last_timestamp", "producer_epoch",
-        "producer_id",
-    )  # fmt: skip
-
-    def __init__(self, producer_id: int) -> None:
-        self.producer_id = producer_id
-        self.producer_epoch = NO_EPOCH
-        self.coordinator_epoch = -1
-        self.last_timestamp = -1
-        self.current_txn_first_offset = NO_OFFSET
-        self.batches: list[BatchMetadata] = []
-        """Oldest first, all of the current epoch."""
-        self.has_forgotten = False
-        """Whether the log may hold more of the last five batches, because a snapshot holds only the last one."""
-
-    @property
-    def last_sequence(self) -> int:
-        """The last sequence number of the newest batch, -1 without batches of this epoch."""
-        return self.batches[-1].last_sequence if self.batches else NO_SEQUENCE
-
-    def copy(self) -> "ProducerEntry":
-        """Return a copy that changes independently."""
-        other = ProducerEntry(self.producer_id)
-        other.producer_epoch = self.producer_epoch
-        other.coordinator_epoch = self.coordinator_epoch
-        other.last_timestamp = self.last_timestamp
-        other.current_txn_first_offset = self.current_txn_first_offset
-        other.batches = self.batches[:]
-        other.has_forgotten = self.has_forgotten
-        return other
-
-    def duplicate(self, epoch: int, first_sequence: int, last_sequence: int) -> BatchMetadata | None:
-        """Return the batch with these sequence numbers, None if it is not one of the last BATCHES_TO_RETAIN."""
-        if epoch == self.producer_epoch:
-            for batch in reversed(self.batches):
-                if batch.last_sequence == last_sequence and batch.first_sequence == first_sequence:
-                    return batch
-        return None
-
-    def set_epoch(self, epoch: int) -> None:
-        """Set the epoch; forget the batches of another epoch."""
-        if epoch != self.producer_epoch:
-            self.producer_epoch = epoch
-            self.batches.clear()
-            self.has_forgotten = False
-
-    def remember(self, headers: Iterable[BatchHeader]) -> None:
-        """Add batches from `headers`, which lie before the known batches."""
-        self.has_forgotten = False
-        older = [
-            BatchMetadata(header.last_sequence, header.last_offset, header.last_offset_delta, header.max_timestamp)
-            for header in headers
-            if header.producer_id == self.producer_id
-            and header.producer_epoch == self.producer_epoch
-            and not header.is_control
-        ]
-        self.batches = (older + self.batches)[-BATCHES_TO_RETAIN:]
-
-    def to_snapshot(self) -> SnapshotEntry:
-        """Return the entry of a snapshot."""
-        last = self.batches[-1] if self.batches else BatchMetadata(NO_SEQUENCE, NO_OFFSET, 0, -1)
-        return SnapshotEntry(
-            self.producer_id,
-            self.producer_epoch,
-            last.last_sequence,
-            last.last_offset,
-            last.offset_delta,
-            self.last_timestamp,
-            self.coordinator_epoch,
-            self.current_txn_first_offset,
-        )
-
-    @classmethod
-    def from_snapshot(cls, found: SnapshotEntry) -> "ProducerEntry":
-        """Return the producer of a snapshot entry."""
-        entry = cls(found.producer_id)
-        entry.producer_epoch = found.producer_epoch
-        entry.coordinator_epoch = found.coordinator_epoch
-        entry.last_timestamp = found.timestamp
-        entry.current_txn_first_offset = max(found.current_txn_first_offset, NO_OFFSET)
-        if found.last_offset >= 0:
-            entry.batches.append(
-                BatchMetadata(found.last_sequence, found.last_offset, found.offset_delta, found.timestamp)
-            )
-            entry.has_forgotten = True
-        return entry
 
 
 class ProducerState:
     """All producers of one partition up to `end_offset` (exclusive)."""
 
     __slots__ = (
-        "_decided", "_directory", "_entries", "_ongoing", "_snapshots", "end_offset", "expiration_ms",
+        "_decided", "_directory", "_entries", "_guards", "_ongoing", "_snapshots", "end_offset", "expiration_ms",
         "last_snapshot_offset",
     )  # fmt: skip
 
@@ -168,6 +51,7 @@ class ProducerState:
         self._entries: dict[int, ProducerEntry] = {}
         self._ongoing: dict[int, int] = {}
         self._decided: deque[tuple[int, int]] = deque()
+        self._guards = VerificationGuards()
         self._snapshots = sorted(_snapshot_offsets(directory) if snapshots is None else snapshots)
         self.end_offset = 0
         self.last_snapshot_offset = 0
@@ -197,67 +81,111 @@ class ProducerState:
         """The offsets of the snapshot files, rising."""
         return tuple(self._snapshots)
 
-    # The rules of an append by a client
+    # The rules of an append by a leader
 
-    def check(self, header: BatchHeader, headers_before: HeadersBefore = lambda _: ()) -> BatchMetadata | None:
-        """Return None if the producer may append this batch now, the earlier batch for a duplicate.
+    def start_verification(
+        self, producer_id: int, sequence: int, epoch: int, supports_epoch_bump: bool, now_ms: int
+    ) -> VerificationGuard | None:
+        """Return the guard for an append in a transaction, None if the transaction is open.
 
-        KafkaError INVALID_PRODUCER_EPOCH, OUT_OF_ORDER_SEQUENCE_NUMBER or INVALID_TXN_STATE otherwise. Deviation: after
-        a restart Kafka knows only the last batch of a producer and refuses duplicates of earlier batches, which the
-        producer may then append twice under a new epoch. Here `headers_before` finds the earlier batches in the log.
+        With a guard the caller asks the coordinator whether the transaction is open, before the append. `sequence` is
+        the batch's first sequence number. KafkaError INVALID_PRODUCER_EPOCH for an old epoch.
+        """
+        entry = self._entries.get(producer_id)
+        if entry is not None:
+            if epoch < entry.producer_epoch:
+                raise _old_epoch(entry, epoch)
+            if entry.has_open_transaction(epoch):
+                return None
+        return self._guards.start(producer_id, sequence, epoch, supports_epoch_bump, now_ms)
+
+    def check(
+        self,
+        header: BatchHeader,
+        headers_before: HeadersBefore = lambda _: (),
+        how: TransactionalAppend | None = None,
+    ) -> BatchMetadata | None:
+        """Return None if the producer may append this data batch now, the earlier batch for a duplicate.
+
+        KafkaError INVALID_PRODUCER_EPOCH, OUT_OF_ORDER_SEQUENCE_NUMBER or INVALID_TXN_STATE otherwise. Without `how`
+        no verification of a transaction is needed. Deviation: after a restart Kafka knows only the last batch of a
+        producer and refuses duplicates of earlier batches, which the producer may then append twice under a new epoch.
+        Here `headers_before` finds the earlier batches in the log.
         """
         try:
-            return self._check(header)
+            return self._check(header, how)
         except KafkaError:
             entry = self._entries.get(header.producer_id)
             if entry is None or not entry.has_forgotten:
                 raise
             entry.remember(headers_before(entry.batches[0].first_offset))
-            return self._check(header)
+            return self._check(header, how)
 
-    def _check(self, header: BatchHeader) -> BatchMetadata | None:
+    def _check(self, header: BatchHeader, how: TransactionalAppend | None) -> BatchMetadata | None:
         entry = self._entries.get(header.producer_id)
         epoch = header.producer_epoch
         if entry is None:
             if epoch < NO_EPOCH:
                 raise KafkaError(ErrorCode.INVALID_PRODUCER_EPOCH, f"{epoch} of producer {header.producer_id} is none")
+            if how is not None:
+                self._guards.check(header, how, has_batches=False)
             return None
-        first = header.base_sequence
-        if not header.attributes & 0x20:  # a marker has no sequence
-            duplicate = entry.duplicate(epoch, first, (first + header.last_offset_delta) & _MAX_SEQUENCE)
+        is_clients = how is None or how.origin is AppendOrigin.CLIENT
+        if is_clients:
+            first = header.base_sequence
+            duplicate = entry.duplicate(epoch, first, (first + header.last_offset_delta) & MAX_SEQUENCE)
             if duplicate is not None:
                 return duplicate
         if epoch < entry.producer_epoch:
+            raise _old_epoch(entry, epoch)
+        if how is not None and not entry.has_open_transaction(epoch):
+            self._guards.check(header, how, has_batches=bool(entry.batches))
+        if is_clients:
+            self._check_sequence(entry, header)
+        if entry.current_txn_first_offset >= 0 and not header.is_transactional:
             raise KafkaError(
-                ErrorCode.INVALID_PRODUCER_EPOCH,
-                f"Epoch of producer {header.producer_id} is {epoch}, "
-                f"which is smaller than the last seen epoch {entry.producer_epoch}",
+                ErrorCode.INVALID_TXN_STATE, f"Expected transactional write from producer {header.producer_id}"
             )
-        if not header.attributes & 0x20:
-            self._check_data(entry, header, first)
         return None
 
     @staticmethod
-    def _check_data(entry: ProducerEntry, header: BatchHeader, first: int) -> None:
-        if header.producer_epoch != entry.producer_epoch:
-            if first != 0 and entry.producer_epoch != NO_EPOCH:
-                raise KafkaError(
-                    ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER,
-                    f"Invalid sequence number for new epoch of producer {header.producer_id}: "
-                    f"{header.producer_epoch} (request epoch), {first} (seq. number), "
-                    f"{entry.producer_epoch} (current producer epoch)",
-                )
-        else:
+    def _check_sequence(entry: ProducerEntry, header: BatchHeader) -> None:
+        first = header.base_sequence
+        if header.producer_epoch == entry.producer_epoch:
             last = entry.last_sequence
-            if first != last + 1 and not (first == 0 and last == _MAX_SEQUENCE):
+            follows = first == last + 1 or (first == 0 and last == MAX_SEQUENCE)
+            if not follows and entry.producer_epoch != NO_EPOCH:
                 raise KafkaError(
                     ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER,
                     f"Out of order sequence number for producer {header.producer_id}: {first} (incoming seq. number), "
                     f"{last} (current end sequence number)",
                 )
-        if entry.current_txn_first_offset >= 0 and not header.is_transactional:
+        elif first != 0 and entry.producer_epoch != NO_EPOCH:
             raise KafkaError(
-                ErrorCode.INVALID_TXN_STATE, f"Expected transactional write from producer {header.producer_id}"
+                ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER,
+                f"Invalid sequence number for new epoch of producer {header.producer_id}: "
+                f"{header.producer_epoch} (request epoch), {first} (seq. number), "
+                f"{entry.producer_epoch} (current producer epoch)",
+            )
+
+    def check_marker(self, header: BatchHeader, batch: memoryview, transaction_version: int) -> None:
+        """Raise KafkaError if the marker in `batch` may not end the producer's transaction.
+
+        INVALID_PRODUCER_EPOCH: it is of an older epoch. With transaction version 2 a marker of the same epoch is
+        refused too while a transaction is open; without one it was sent again, and is appended again.
+        TRANSACTION_COORDINATOR_FENCED: a later coordinator has sent a marker already.
+        """
+        marker = end_transaction_marker(batch)
+        entry = self._entries.get(header.producer_id) or ProducerEntry(header.producer_id)
+        epoch = header.producer_epoch
+        is_late = transaction_version >= _EPOCH_BUMPS and entry.has_open_transaction(epoch)
+        if epoch < entry.producer_epoch or is_late:
+            raise _old_epoch(entry, epoch)
+        if marker.coordinator_epoch < entry.coordinator_epoch:
+            raise KafkaError(
+                ErrorCode.TRANSACTION_COORDINATOR_FENCED,
+                f"The marker for producer {header.producer_id} is of coordinator epoch {marker.coordinator_epoch}, "
+                f"the last one was of {entry.coordinator_epoch}",
             )
 
     # What an append, by whomever, leaves behind
@@ -272,17 +200,21 @@ class ProducerState:
         if len(batches) >= BATCHES_TO_RETAIN:
             del batches[0]
         batches.append(
-            BatchMetadata((header.base_sequence + delta) & _MAX_SEQUENCE, first_offset + delta, delta, timestamp)
+            BatchMetadata((header.base_sequence + delta) & MAX_SEQUENCE, first_offset + delta, delta, timestamp)
         )
         entry.last_timestamp = timestamp
-        if header.is_transactional and entry.current_txn_first_offset < 0:
-            entry.current_txn_first_offset = self._ongoing[header.producer_id] = first_offset
+        if header.is_transactional:
+            if entry.current_txn_first_offset < 0:
+                entry.current_txn_first_offset = self._ongoing[header.producer_id] = first_offset
+            self._guards.appended(header)
 
     def end_transaction(self, header: BatchHeader, batch: memoryview, offset: int) -> AbortedTransaction | None:
         """End the producer's open transaction, if there is one, by a marker in the log.
 
         Returns the transaction if the marker aborts it, None otherwise.
         """
+        if header.record_count == 0:
+            return None  # compaction has removed the marker
         try:
             marker = end_transaction_marker(batch)
         except CorruptBatch as error:
@@ -293,6 +225,7 @@ class ProducerState:
         entry.coordinator_epoch = marker.coordinator_epoch
         entry.last_timestamp = header.max_timestamp
         entry.current_txn_first_offset = NO_OFFSET
+        self._guards.appended(header)
         first_offset = self._ongoing.pop(header.producer_id, None)
         if first_offset is None:
             return None
@@ -309,7 +242,8 @@ class ProducerState:
         return entry
 
     def take_over(self, other: "ProducerState") -> None:
-        """Hold copies of exactly the producers of another log with the same batches."""
+        """Hold copies of exactly the producers of another log with the same batches, and its guards."""
+        self._guards = other._guards
         self._ongoing.clear()
         for producer_id in [each for each in self._entries if each not in other.entries]:
             del self._entries[producer_id]
@@ -328,6 +262,7 @@ class ProducerState:
         """Forget producers without a batch for `expiration_ms`, unless they have an open transaction."""
         for producer_id in [pid for pid, entry in self._entries.items() if self._is_expired(entry, now_ms)]:
             del self._entries[producer_id]
+        self._guards.remove_expired(now_ms, self.expiration_ms)
 
     # Snapshots
 
@@ -403,6 +338,15 @@ class ProducerState:
     def _delete_snapshot(self, offset: int) -> None:
         self._snapshots.remove(offset)
         snapshot_path(self._directory, offset).unlink(missing_ok=True)
+
+
+def _old_epoch(entry: ProducerEntry, epoch: int) -> KafkaError:
+    last = entry.producer_epoch
+    comparison = "not larger" if epoch == last else "smaller"
+    return KafkaError(
+        ErrorCode.INVALID_PRODUCER_EPOCH,
+        f"Epoch of producer {entry.producer_id} is {epoch}, which is {comparison} than the last seen epoch {last}",
+    )
 
 
 def _snapshot_offsets(directory: Path) -> list[int]:

@@ -184,13 +184,16 @@ async def test_a_fetch_waits_for_records_from_another_connection(tmp_path: Path,
 
 
 async def test_every_advertised_api_is_answered_by_its_handler(tmp_path: Path) -> None:
-    """A handler that is bound to the wrong things fails at its first call: here. Those of groups: test_group_apis."""
+    """A handler that is bound to the wrong things fails at its first call: here.
+
+    Those of groups: groups/test_group_apis. Those of transactions: transactions/test_transaction_apis.
+    """
     async with running(config(tmp_path)) as bootstrap, client(bootstrap) as one:
         told = await one.ask(ApiVersionsRequest(), 0)
         assert isinstance(told, ApiVersionsResponse)
         assert [each.api_key for each in told.api_keys] == [
             *(0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16, 18, 19, 20, 21, 22),
-            *(23, 32, 33, 34, 35, 37, 42, 43, 44, 45, 46, 47, 56, 60, 61, 67, 75),
+            *(23, 24, 25, 26, 27, 28, 32, 33, 34, 35, 37, 42, 43, 44, 45, 46, 47, 56, 60, 61, 65, 66, 67, 75),
         ]
         await create(one, "t")
         await produce(one, "t", b"a")

@@ -1,10 +1,10 @@
 """One shard of the coordinator without a clock, a log or a network: the effects of its decisions are recorded."""
 
-from collections.abc import Callable, Sequence
-from typing import Any
+from collections.abc import Callable, Iterable
+from typing import Any, NamedTuple
 
 from ottla.coordinator.config import GroupConfig
-from ottla.coordinator.effects import Append, Caller, CancelTimer, Decision, Record, Reply, SetTimer
+from ottla.coordinator.effects import Append, Caller, CancelTimer, Decision, Producer, Record, Reply, SetTimer
 from ottla.coordinator.group import Group, TimerKey
 from ottla.coordinator.group_shard import GroupShard
 from ottla.wire.errors import ErrorCode
@@ -25,7 +25,13 @@ REBALANCE_MS = 60_000
 START_MS = 1_700_000_000_000
 PROTOCOLS = {"range": b"meta"}
 DEFAULTS = GroupConfig()
-Appended = tuple[Sequence[Record], Callable[[Decision, ErrorCode], None]]
+
+
+class Marker(NamedTuple):
+    """The end of a transaction in the log."""
+
+    producer_id: int
+    is_commit: bool
 
 
 class Answer:
@@ -51,8 +57,53 @@ class Answer:
         return ErrorCode(self.response.error_code)
 
 
+def commit_request(
+    offsets: dict[TopicPartition, int],
+    member_id: str,
+    generation: int,
+    *,
+    instance: str | None,
+    metadata: str | None,
+    group: str,
+) -> OffsetCommitRequest:
+    return OffsetCommitRequest(
+        group_id=group,
+        generation_id_or_member_epoch=generation,
+        member_id=member_id,
+        group_instance_id=instance,
+        topics=[
+            OffsetCommitRequestTopic(
+                name=topic,
+                partitions=[
+                    OffsetCommitRequestPartition(
+                        partition_index=partition, committed_offset=offset, committed_metadata=metadata
+                    )
+                ],
+            )
+            for (topic, partition), offset in offsets.items()
+        ],
+    )
+
+
+def replay(shard: GroupShard, batches: Iterable[Append | Marker], now_ms: int = 0, first_offset: int = 0) -> int:
+    """Replay batches in the order of the log. Returns the offset behind them."""
+    offset = first_offset
+    for batch in batches:
+        if isinstance(batch, Marker):
+            shard.transaction_ended(batch.producer_id, is_commit=batch.is_commit)
+            offset += 1
+            continue
+        for key, value in batch.records:
+            shard.replay(key, value, now_ms, offset, None if batch.producer is None else batch.producer.producer_id)
+            offset += 1
+    return offset
+
+
 class Coordinating:
-    """A shard, its timers, its log, and time. Appends are committed at once unless `holding`."""
+    """A shard, its timers, its log, and time. Appends are committed at once unless `holding`.
+
+    `log` has the records of committed appends. `batches` is the same with transactions; it has the held appends too.
+    """
 
     def __init__(self, config: GroupConfig = DEFAULTS, shard: GroupShard | None = None) -> None:
         self.config = config
@@ -61,8 +112,9 @@ class Coordinating:
         self.shard = shard or GroupShard(config, self.new_member_id)
         self.timers: dict[TimerKey, int] = {}
         self.log: list[Record] = []
+        self.batches: list[Append | Marker] = []
         self.holding = False
-        self.held: list[Appended] = []
+        self.held: list[Append] = []
         self.failing = ErrorCode.NONE
 
     def new_member_id(self, prefix: str) -> str:
@@ -86,21 +138,23 @@ class Coordinating:
             elif isinstance(effect, CancelTimer):
                 assert isinstance(effect.key, TimerKey)
                 self.timers.pop(effect.key, None)
-            else:
+            elif isinstance(effect, Append):
                 self.append(effect)
         return result
 
     def append(self, effect: Append) -> None:
+        self.batches.append(effect)
         if self.holding:
-            self.held.append((effect.records, effect.then))
+            self.held.append(effect)
         else:
-            self.finish((effect.records, effect.then), self.failing)
+            self.finish(effect, self.failing)
 
-    def finish(self, appended: Appended, error: ErrorCode = ErrorCode.NONE) -> None:
-        records, then = appended
-        if not error:
-            self.log.extend(records)
-        self.decide(then, error)
+    def finish(self, appended: Append, error: ErrorCode = ErrorCode.NONE) -> None:
+        if error:
+            self.batches = [each for each in self.batches if each is not appended]
+        else:
+            self.log.extend(appended.records)
+        self.decide(appended.then, error)
 
     def release(self, error: ErrorCode = ErrorCode.NONE) -> None:
         """End all held appends, in their order."""
@@ -211,27 +265,32 @@ class Coordinating:
         retention_ms: int = -1,
         group: str = GROUP,
     ) -> Answer:
-        request = OffsetCommitRequest(
-            group_id=group,
-            generation_id_or_member_epoch=generation,
-            member_id=member_id,
-            group_instance_id=instance,
-            retention_time_ms=retention_ms,
-            topics=[
-                OffsetCommitRequestTopic(
-                    name=topic,
-                    partitions=[
-                        OffsetCommitRequestPartition(
-                            partition_index=partition, committed_offset=offset, committed_metadata=metadata
-                        )
-                    ],
-                )
-                for (topic, partition), offset in offsets.items()
-            ],
-        )
+        request = commit_request(offsets, member_id, generation, instance=instance, metadata=metadata, group=group)
+        request.retention_time_ms = retention_ms
         answer = Answer()
         self.decide(self.shard.offset_commit, request, answer)
         return answer
+
+    def commit_in_transaction(
+        self,
+        offsets: dict[TopicPartition, int],
+        producer_id: int = 1,
+        member_id: str = "",
+        generation: int = -1,
+        *,
+        instance: str | None = None,
+        metadata: str | None = "",
+        group: str = GROUP,
+    ) -> Answer:
+        request = commit_request(offsets, member_id, generation, instance=instance, metadata=metadata, group=group)
+        answer = Answer()
+        self.decide(self.shard.txn_offset_commit, request, Producer(producer_id, 0), answer)
+        return answer
+
+    def end_transaction(self, producer_id: int = 1, *, commit: bool) -> None:
+        """Append a marker."""
+        self.batches.append(Marker(producer_id, commit))
+        self.shard.transaction_ended(producer_id, is_commit=commit)
 
     def committed(self, group: str = GROUP, *, stable: bool = False) -> dict[TopicPartition, int]:
         """Return all committed offsets of a group."""

@@ -8,7 +8,7 @@ import trio
 
 from ottla.broker.loop.clock import Clock
 from ottla.coordinator.config import GroupConfig
-from ottla.coordinator.effects import Caller, Record
+from ottla.coordinator.effects import Caller, Producer, Record
 from ottla.coordinator.group_coordinator import GroupCoordinator
 from ottla.wire.errors import ErrorCode
 from ottla.wire.messages.describe_groups import DescribeGroupsRequest
@@ -25,6 +25,11 @@ from ottla.wire.messages.offset_fetch import (
     OffsetFetchRequestTopics,
 )
 from ottla.wire.messages.sync_group import SyncGroupRequest, SyncGroupRequestAssignment
+from ottla.wire.messages.txn_offset_commit import (
+    TxnOffsetCommitRequest,
+    TxnOffsetCommitRequestPartition,
+    TxnOffsetCommitRequestTopic,
+)
 from tests.coordinator.coordinating import Answer
 
 START_MS = 1_700_000_000_000
@@ -38,13 +43,21 @@ class Log:
 
     def __init__(self) -> None:
         self.records: list[Record] = []
+        self.producers: list[Producer | None] = []
         self.error = ErrorCode.NONE
         self.held: list[Callable[[], None]] | None = None
 
-    def append(self, _partition: int, records: Sequence[Record], done: Callable[[ErrorCode], None]) -> None:
+    def append(
+        self,
+        _partition: int,
+        records: Sequence[Record],
+        done: Callable[[ErrorCode], None],
+        producer: Producer | None = None,
+    ) -> None:
         def finish() -> None:
             if not self.error:
                 self.records.extend(records)
+                self.producers.append(producer)
             done(self.error)
 
         if self.held is None:
@@ -91,8 +104,8 @@ class Broker:
     def lead(self, partition: int = 0, epoch: int = EPOCH, records: Sequence[Record] = ()) -> None:
         runtime = self.coordinator.runtime
         assert runtime.begin_loading(partition, epoch)
-        for key, value in records:
-            runtime.replay(partition, epoch, key, value)
+        for offset, (key, value) in enumerate(records):
+            runtime.replay(partition, epoch, key, value, offset)
         runtime.loaded(partition, epoch)
 
     def join(self, member_id: str = "", group: str = "g", version: int = 9, instance: str | None = None) -> Answer:
@@ -129,6 +142,25 @@ class Broker:
             topics=[OffsetCommitRequestTopic(name=topic, partitions=[partition])],
         )
         return self.ask(self.coordinator.offset_commit, request)
+
+    def txn_commit(
+        self, offset: int, group: str = "g", version: int = 5, producer: int = 1, member: tuple[str, int] = ("", -1)
+    ) -> Answer:
+        partition = TxnOffsetCommitRequestPartition(
+            partition_index=0, committed_offset=offset, committed_leader_epoch=4, committed_metadata="text"
+        )
+        request = TxnOffsetCommitRequest(
+            transactional_id="tx",
+            group_id=group,
+            producer_id=producer,
+            producer_epoch=2,
+            member_id=member[0],
+            generation_id_or_member_epoch=member[1],
+            topics=[TxnOffsetCommitRequestTopic(name="t", partitions=[partition])],
+        )
+        answer = Answer()
+        self.coordinator.txn_offset_commit(request, version, answer)
+        return answer
 
     def committed(self, group: str = "g", topic: str = "t") -> int:
         asked = OffsetFetchRequestTopics(name=topic, partition_indexes=[0])

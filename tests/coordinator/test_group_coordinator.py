@@ -7,6 +7,7 @@ import trio
 from trio.testing import MockClock
 
 from ottla.coordinator.config import GROUP_CONFIG, GroupConfig, read_group_config
+from ottla.coordinator.effects import Producer
 from ottla.coordinator.records import group_key, offset_key
 from ottla.wire.errors import ErrorCode
 from ottla.wire.messages.delete_groups import DeleteGroupsRequest
@@ -23,7 +24,7 @@ from ottla.wire.messages.offset_fetch import (
     OffsetFetchRequestGroup,
     OffsetFetchRequestTopic,
 )
-from tests.coordinator.serving import SESSION_MS, Broker, refused_commit
+from tests.coordinator.serving import EPOCH, SESSION_MS, Broker, refused_commit
 
 
 @pytest.fixture
@@ -151,6 +152,108 @@ async def test_an_offset_is_fetched_in_every_version(broker: Broker, autojump_cl
     for topic in (old, new):
         (offset,) = topic.partitions
         assert (topic.name, offset.committed_offset, offset.committed_leader_epoch, offset.metadata) == ("t", 5, 4, "")
+
+
+# ---------------------------------------------------------------------------------------- offsets in transactions
+
+
+async def test_offsets_of_a_transaction_count_from_its_marker_on(broker: Broker, autojump_clock: MockClock) -> None:
+    broker.lead()
+    broker.log.held = []
+    answer = broker.txn_commit(5)
+    assert answer.parked
+    for finish in broker.log.held:
+        finish()
+    broker.log.held = None
+    assert refused_commit(answer) == ErrorCode.NONE
+    assert broker.log.producers == [Producer(1, 2)]
+    assert broker.committed() == -1
+    broker.coordinator.transaction_ended(0, 1, True)
+    assert broker.committed() == 5
+    broker.txn_commit(6)
+    broker.coordinator.transaction_ended(0, 1, False)
+    assert broker.committed() == 5
+    fetched = broker.coordinator.offset_fetch(OffsetFetchRequest(group_id="g", topics=None), 7)
+    (offset,) = fetched.topics[0].partitions
+    assert (offset.committed_leader_epoch, offset.metadata) == (4, "text")
+
+
+async def test_a_marker_ends_the_transaction_in_its_partition_of_the_log(
+    nursery: trio.Nursery, autojump_clock: MockClock
+) -> None:
+    broker = Broker(partitions=2)
+    await broker.start(nursery)
+    broker.lead(0)
+    broker.lead(1)
+    groups = ("g", "h")
+    places = [broker.coordinator.runtime.partition_for(group) for group in groups]
+    assert sorted(map(str, places)) == ["0", "1"]
+    for group in groups:
+        broker.txn_commit(5, group)
+    broker.coordinator.transaction_ended(places[1] or 0, 1, True)
+    assert [broker.committed(group) for group in groups] == [-1, 5]
+    broker.coordinator.transaction_ended(2, 1, True)
+    broker.coordinator.transaction_ended(places[0] or 0, 1, False)
+    broker.coordinator.transaction_ended(places[0] or 0, 1, True)
+    assert [broker.committed(group) for group in groups] == [-1, 5]
+
+
+async def test_a_marker_that_is_appended_during_the_load_is_left_to_the_replay(
+    broker: Broker, autojump_clock: MockClock
+) -> None:
+    broker.lead()
+    broker.txn_commit(5)
+    ((key, value),) = broker.log.records
+    runtime = broker.coordinator.runtime
+    runtime.unload(0, EPOCH)
+    runtime.begin_loading(0, EPOCH + 1)
+    runtime.replay(0, EPOCH + 1, key, value, 0, 1)
+    broker.coordinator.transaction_ended(0, 1, False)
+    runtime.loaded(0, EPOCH + 1)
+    assert broker.committed() == -1
+    broker.coordinator.transaction_ended(0, 1, True)
+    assert broker.committed() == 5
+
+
+async def test_a_commit_in_a_transaction_is_refused_where_its_group_is_not_coordinated(
+    broker: Broker, autojump_clock: MockClock
+) -> None:
+    coordinator = broker.coordinator
+    assert refused_commit(broker.txn_commit(5)) == coordinator.refusal("g") == ErrorCode.NOT_COORDINATOR
+    assert refused_commit(broker.txn_commit(5, group="")) == coordinator.refusal("") == ErrorCode.INVALID_GROUP_ID
+    coordinator.runtime.begin_loading(0, EPOCH)
+    assert refused_commit(broker.txn_commit(5)) == coordinator.refusal("g") == ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
+    coordinator.runtime.loaded(0, EPOCH)
+    assert refused_commit(broker.txn_commit(5)) == coordinator.refusal("g") == ErrorCode.NONE
+    assert refused_commit(broker.txn_commit(5, member=("m", 1))) == ErrorCode.UNKNOWN_MEMBER_ID
+    coordinator.runtime.shut_down()
+    assert refused_commit(broker.txn_commit(5)) == coordinator.refusal("g") == ErrorCode.COORDINATOR_NOT_AVAILABLE
+
+
+@pytest.mark.parametrize(("version", "error"), [(1, ErrorCode.COORDINATOR_NOT_AVAILABLE), (2, None)])
+async def test_old_producers_do_not_see_that_groups_are_loading(
+    broker: Broker, autojump_clock: MockClock, version: int, error: ErrorCode | None
+) -> None:
+    broker.coordinator.runtime.begin_loading(0, EPOCH)
+    assert refused_commit(broker.txn_commit(5, version=version)) == (error or ErrorCode.COORDINATOR_LOAD_IN_PROGRESS)
+
+
+@pytest.mark.parametrize(
+    ("error", "answered"),
+    [
+        (ErrorCode.NOT_LEADER_OR_FOLLOWER, ErrorCode.NOT_COORDINATOR),
+        (ErrorCode.NOT_ENOUGH_REPLICAS, ErrorCode.COORDINATOR_NOT_AVAILABLE),
+        (ErrorCode.INVALID_PRODUCER_EPOCH, ErrorCode.INVALID_PRODUCER_EPOCH),
+    ],
+)
+async def test_a_commit_in_a_transaction_that_fails_gets_the_error_that_producers_expect(
+    broker: Broker, autojump_clock: MockClock, error: ErrorCode, answered: ErrorCode
+) -> None:
+    broker.lead()
+    broker.log.error = error
+    assert refused_commit(broker.txn_commit(5)) == answered
+    broker.coordinator.transaction_ended(0, 1, True)
+    assert broker.committed() == -1
 
 
 # ------------------------------------------------------------------------------------------------ for administrators

@@ -1,11 +1,13 @@
 """Replaying any prefix of any history gives the same state as the history itself."""
 
+from collections.abc import Callable, Sequence
 from typing import Any, Final
 
 from hypothesis import given
 from hypothesis import strategies as st
 
 from ottla.coordinator.config import GroupConfig
+from ottla.coordinator.effects import Append
 from ottla.coordinator.group import Group, State
 from ottla.coordinator.group_shard import GroupShard
 from ottla.coordinator.records import read_group_value
@@ -17,7 +19,7 @@ from ottla.wire.messages.offset_delete import (
     OffsetDeleteRequestTopic,
 )
 from ottla.wire.types import TopicPartition
-from tests.coordinator.coordinating import GROUP, Answer, Appended, Coordinating
+from tests.coordinator.coordinating import GROUP, Answer, Coordinating, Marker, replay
 
 CONFIG: Final = GroupConfig(retention_ms=60_000, max_size=4)
 SIMPLE: Final = "simple"
@@ -28,6 +30,7 @@ SAYINGS: Final[tuple[dict[str, bytes], ...]] = (
     {"sticky": b"", "range": bytes.fromhex("000000000001000162ffffffff")},
 )
 TOPICS: Final = ("a", "b")
+PRODUCERS: Final = 3
 
 
 class Client:
@@ -62,9 +65,9 @@ class History(Coordinating):
         self.answers: list[Answer] = []
         self.snapshots: dict[int, dict[str, Any]] = {}
 
-    def finish(self, appended: Appended, error: ErrorCode = ErrorCode.NONE) -> None:
+    def finish(self, appended: Append, error: ErrorCode = ErrorCode.NONE) -> None:
         # These appends do not fail, because the shard does not undo them: deletions, and the loss of the last member.
-        records, _ = appended
+        records = appended.records
         if any(value is None or (key[1] == 2 and not read_group_value(value).members) for key, value in records):
             error = ErrorCode.NONE
         super().finish(appended, error)
@@ -129,6 +132,13 @@ class History(Coordinating):
         group = GROUP if number % 3 else SIMPLE
         return self.commit({TopicPartition(TOPICS[number % 2], 0): number}, retention_ms=retention_ms, group=group)
 
+    def do_commit_in_transaction(self, _: Client, number: int) -> Answer:
+        offsets = {TopicPartition(TOPICS[number % 2], 0): number, TopicPartition(TOPICS[0], number % 3): number}
+        return self.commit_in_transaction(offsets, number % PRODUCERS, group=GROUP if number % 4 else SIMPLE)
+
+    def do_end_transaction(self, _: Client, number: int) -> None:
+        self.end_transaction(number % PRODUCERS, commit=number % 4 > 0)
+
     def do_wait(self, _: Client, number: int) -> None:
         self.pass_time((100, 1_000, 3_000, 9_000, 70_000)[number % 5])
 
@@ -161,8 +171,7 @@ class History(Coordinating):
         self.do_release(client, number)
         self.timers.clear()
         self.shard = GroupShard(CONFIG, self.new_member_id)
-        for key, value in self.log:
-            self.shard.replay(key, value, self.now_ms)
+        replay(self.shard, self.batches, self.now_ms)
         self.decide(self.shard.loaded)
 
     # ------------------------------------------------------------------------------------------ invariants
@@ -176,7 +185,7 @@ class History(Coordinating):
         for answer in self.answers:
             assert len(answer.responses) <= 1
         if not self.held:
-            self.snapshots[len(self.log)] = {name: view(group) for name, group in self.shard.groups.items()}
+            self.snapshots[len(self.batches)] = {name: view(group) for name, group in self.shard.groups.items()}
 
     def end(self) -> None:
         self.decide(self.shard.unload)
@@ -185,8 +194,15 @@ class History(Coordinating):
             assert len(answer.responses) == 1
 
 
-def offsets_of(group: Group) -> dict[TopicPartition, Any]:
-    return {partition: repr(committed.value) for partition, committed in group.offsets.items()}
+def offsets_of(group: Group) -> dict[TopicPartition | tuple[int, TopicPartition], Any]:
+    """The committed offsets, and those of open transactions."""
+    committed = {partition: repr(each.value) for partition, each in group.offsets.items()}
+    assert all(group.transactional_offsets.values())
+    return committed | {
+        (producer_id, partition): repr(each.value)
+        for producer_id, written in group.transactional_offsets.items()
+        for partition, each in written.items()
+    }
 
 
 def view(group: Group) -> tuple[Any, ...]:
@@ -232,7 +248,7 @@ def check_invariants(group: Group, timers: set[tuple[str, str]]) -> None:
 
 ACTIONS: Final = [name[3:] for name in dir(History) if name.startswith("do_")]
 # Actions that build up a group, more often than those that end it.
-LIKELY: Final = ["join", "sync", "wait", "commit", "settle", "return"] * 3
+LIKELY: Final = ["join", "sync", "wait", "commit", "settle", "return", "commit_in_transaction"] * 3
 STEP = st.tuples(st.sampled_from(ACTIONS + LIKELY), st.integers(0, len(INSTANCES) - 1), st.integers(0, 11))
 
 
@@ -255,9 +271,10 @@ def test_replaying_any_prefix_of_any_history_gives_the_state_of_living_through_i
 ) -> None:
     history = lived_through(steps)
     replayed = GroupShard(CONFIG, lambda prefix: prefix)
-    for length in range(len(history.log) + 1):
+    offset = 0
+    for length in range(len(history.batches) + 1):
         if length:
-            replayed.replay(*history.log[length - 1], now_ms=0)
+            offset = replay(replayed, history.batches[length - 1 : length], first_offset=offset)
         if length in history.snapshots:
             compare(history.snapshots[length], replayed)
 
@@ -268,19 +285,55 @@ def test_replaying_it_compacted_to_anywhere_gives_the_same_state(
 ) -> None:
     history = lived_through(steps)
     length = data.draw(st.sampled_from(sorted(history.snapshots)))
-    dirty = data.draw(st.integers(0, length))
-    last = {key: place for place, (key, _) in enumerate(history.log[:dirty])}
+    # The cleaner stops before the first transaction that is open.
+    dirty = data.draw(st.sampled_from([each for each in range(length + 1) if not open_after(history.batches[:each])]))
     replayed = GroupShard(CONFIG, lambda prefix: prefix)
-    for place, (key, value) in enumerate(history.log[:length]):
-        # The cleaner keeps the last record of each key, and tombstones for a while.
-        is_kept = place >= dirty or (last[key] == place and (value is not None or data.draw(st.booleans())))
-        if is_kept:
-            replayed.replay(key, value, now_ms=0)
+    offset = compacted(history.batches[:dirty], replayed, lambda: data.draw(st.booleans()))
+    replay(replayed, history.batches[dirty:length], first_offset=offset)
     compare(history.snapshots[length], replayed)
 
 
+def open_after(batches: Sequence[Append | Marker]) -> set[int]:
+    """The producers whose transactions are open at the end."""
+    producers: set[int] = set()
+    for batch in batches:
+        if isinstance(batch, Marker):
+            producers.discard(batch.producer_id)
+        elif batch.producer is not None:
+            producers.add(batch.producer.producer_id)
+    return producers
+
+
+def compacted(batches: Sequence[Append | Marker], shard: GroupShard, keeps: Callable[[], bool]) -> int:
+    """Replay what the cleaner keeps: of each key the last record, if not aborted, and tombstones if `keeps`."""
+    ends = [each if isinstance(each, Marker) else None for each in batches]
+    kept: list[tuple[int, int, Append | Marker]] = []
+    last: dict[bytes, int] = {}
+    offset = 0
+    for place, batch in enumerate(batches):
+        if isinstance(batch, Marker):
+            kept.append((offset, 0, batch))
+            offset += 1
+            continue
+        producer = batch.producer
+        is_aborted = producer is not None and not next(
+            end.is_commit for end in ends[place:] if end is not None and end.producer_id == producer.producer_id
+        )
+        for number, (key, _) in enumerate(batch.records):
+            if not is_aborted:
+                last[key] = offset
+                kept.append((offset, number, batch))
+            offset += 1
+    for at, number, batch in kept:
+        if isinstance(batch, Marker):
+            replay(shard, [batch], first_offset=at)
+        elif last[batch.records[number][0]] == at and (batch.records[number][1] is not None or keeps()):
+            replay(shard, [batch._replace(records=[batch.records[number]])], first_offset=at)
+    return offset
+
+
 def compare(lived: dict[str, Any], replayed: GroupShard) -> None:
-    groups = {name: group for name, group in replayed.groups.items() if group.generation_id or group.offsets}
+    groups = {name: group for name, group in replayed.groups.items() if group.generation_id or group.has_offsets}
     for name, group in groups.items():
         assert name in lived
         kind, generation_id, *more = lived[name]

@@ -168,7 +168,7 @@ async def test_leader_epochs_fence_late_role_changes(broker: Broker, autojump_cl
     assert runtime.begin_loading(0, 6)
     assert runtime.is_loading(0, 6)
     assert not runtime.is_loading(0, 5)
-    runtime.replay(0, 5, group_key("g"), None)
+    runtime.replay(0, 5, group_key("g"), None, 0)
     runtime.loaded(0, 6)
     assert not runtime.begin_loading(0, 7)
     runtime.unload(0, 6)
@@ -199,7 +199,7 @@ class Kept:
         self.values: dict[bytes, bytes | None] = {}
         self.fired: list[str] = []
 
-    def replay(self, key: bytes, value: bytes | None, now_ms: int) -> None:
+    def replay(self, key: bytes, value: bytes | None, now_ms: int, offset: int, producer_id: int | None = None) -> None:
         self.values[key] = value
 
     def loaded(self, decision: Decision) -> int:
@@ -231,7 +231,7 @@ async def test_a_runtime_knows_nothing_of_what_its_shards_keep(
     nursery.start_soon(runtime.run, 2_000, Kept.tick)
     runtime.begin_loading(1, EPOCH)
     assert runtime.status() == ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
-    runtime.replay(1, EPOCH, b"a", b"1")
+    runtime.replay(1, EPOCH, b"a", b"1", 0)
     runtime.loaded(1, EPOCH)
     (led,) = runtime.served()
     assert (runtime.find("a"), runtime.find("b"), runtime.status()) == (led, ErrorCode.NOT_COORDINATOR, ErrorCode.NONE)

@@ -9,11 +9,14 @@ from ottla.log.config import LogConfig
 from ottla.log.log import PartitionLog
 from ottla.log.recovery.recovery import LoadOptions
 from ottla.log.segments.open_files import FileRegion, OpenFiles
+from ottla.log.state.verification import TransactionalAppend
 from ottla.wire.records.batch import (
+    ControlType,
     NewRecord,
     ProducedBatch,
     Record,
     build_batch,
+    build_marker,
     iter_batches,
     iter_records,
     parse_header,
@@ -51,6 +54,19 @@ def produced(
     return ProducedBatch(parse_header(data), data, max(times))
 
 
+def marker(
+    producer_id: int,
+    kind: ControlType = ControlType.COMMIT,
+    *,
+    epoch: int = 0,
+    coordinator_epoch: int = 0,
+    timestamp: int = NOW_MS,
+) -> ProducedBatch:
+    """A marker for a leader's log."""
+    data = memoryview(build_marker(producer_id, epoch, kind, coordinator_epoch, timestamp))
+    return ProducedBatch(parse_header(data), data, timestamp)
+
+
 def open_log(
     directory: Path, *, clean: bool = True, recovery_point: int = 0, start: int = 0, **config: Any
 ) -> PartitionLog:
@@ -71,9 +87,15 @@ def checked(log: PartitionLog) -> PartitionLog:
     return log
 
 
-def append(log: PartitionLog, *batches: ProducedBatch, epoch: int = 0, now_ms: int = NOW_MS) -> LogAppendInfo:
+def append(
+    log: PartitionLog,
+    *batches: ProducedBatch,
+    epoch: int = 0,
+    now_ms: int = NOW_MS,
+    how: TransactionalAppend | None = None,
+) -> LogAppendInfo:
     """Append the batches as leader of `epoch`; return the info of the last one."""
-    infos = [log.append_as_leader(batch, epoch, now_ms) for batch in batches or (produced(),)]
+    infos = [log.append_as_leader(batch, epoch, now_ms, how) for batch in batches or (produced(),)]
     return infos[-1]
 
 

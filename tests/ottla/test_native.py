@@ -19,8 +19,9 @@ broker.groups.group_requests broker.groups.internal_topic_log broker.groups.load
 broker.handlers.fetch broker.handlers.offset_commit broker.handlers.produce
 broker.loop.deferred broker.loop.turn
 broker.net.buffers broker.net.connection broker.net.outbox broker.net.reply broker.net.session broker.net.transport
-broker.replicas.hosted broker.replicas.in_sync broker.replicas.manager broker.replicas.partition
-broker.replicas.reads broker.replicas.waits broker.replicas.watchers
+broker.replicas.committed_appends broker.replicas.hosted broker.replicas.in_sync broker.replicas.manager
+broker.replicas.partition broker.replicas.produce_responses broker.replicas.reads broker.replicas.waits
+broker.replicas.watchers
 broker.requests.dispatch
 coordinator.effects coordinator.group coordinator.group_coordinator coordinator.group_shard coordinator.offsets
 coordinator.runtime coordinator.timers
@@ -30,7 +31,7 @@ log.flushing log.log
 log.recovery.recovery
 log.segments.batch_order log.segments.index log.segments.index_check log.segments.open_files log.segments.segment
 log.segments.segment_check log.segments.segments
-log.state.leader_epochs log.state.producer_state
+log.state.leader_epochs log.state.producer_entry log.state.producer_state log.state.verification
 log.write_pace
 pipeline.log_source_columns
 wire.records.batch_header wire.codec wire.framing wire.records.builder wire.records.filter wire.records.reader

@@ -5,6 +5,7 @@ work. Counterpart in Kafka: the package `org.apache.kafka.common.record`.
 """
 
 from ottla.wire.records.batch_header import (
+    CONTROL_FLAG,
     HEADER_SIZE,
     LOG_OVERHEAD,
     BatchHeader,
@@ -16,7 +17,7 @@ from ottla.wire.records.batch_header import (
     parse_header,
     place,
 )
-from ottla.wire.records.builder import ControlType, NewRecord, Record, build_batch, build_control_batch
+from ottla.wire.records.builder import ControlType, NewRecord, Record, build_batch, build_control_batch, build_marker
 from ottla.wire.records.compression import Compression
 from ottla.wire.records.reader import (
     EndTransactionMarker,
@@ -39,6 +40,7 @@ from ottla.wire.records.validation import (
 )
 
 __all__ = [
+    "CONTROL_FLAG",
     "HEADER_SIZE",
     "LOG_OVERHEAD",
     "BatchHeader",
@@ -56,6 +58,7 @@ __all__ = [
     "UnreadableStartError",
     "build_batch",
     "build_control_batch",
+    "build_marker",
     "check_records",
     "check_start",
     "control_type",

@@ -100,12 +100,35 @@ def build_control_batch(
     timestamp: int,
     base_offset: int = 0,
     leader_epoch: int = -1,
+    timestamp_type: TimestampType = TimestampType.CREATE_TIME,
 ) -> bytearray:
-    """Return the marker that ends a transaction."""
+    """Return a control batch as it lies in a log. It is never compressed, whatever the topic's codec is."""
     key = CONTROL_KEY.pack(0, control_type)
     record = NewRecord(timestamp=timestamp, key=key, value=MARKER_VALUE.pack(0, coordinator_epoch))
+    attributes = CONTROL_FLAG | TRANSACTIONAL_FLAG
+    if timestamp_type is TimestampType.LOG_APPEND_TIME:
+        attributes |= TIMESTAMP_TYPE_FLAG
     identity = (producer_id, producer_epoch, NO_SEQUENCE)
-    return _build([record], Compression.NONE, CONTROL_FLAG | TRANSACTIONAL_FLAG, base_offset, leader_epoch, identity)
+    return _build([record], Compression.NONE, attributes, base_offset, leader_epoch, identity)
+
+
+def build_marker(
+    producer_id: int,
+    producer_epoch: int,
+    control_type: ControlType,
+    coordinator_epoch: int,
+    timestamp: int,
+    timestamp_type: TimestampType = TimestampType.CREATE_TIME,
+) -> bytearray:
+    """Return the marker by which a leader ends a transaction: COMMIT or ABORT. The log assigns its offset."""
+    return build_control_batch(
+        control_type,
+        producer_id=producer_id,
+        producer_epoch=producer_epoch,
+        coordinator_epoch=coordinator_epoch,
+        timestamp=timestamp,
+        timestamp_type=timestamp_type,
+    )
 
 
 def _build(

@@ -7,7 +7,7 @@ sessions give way to fresh ones.
 
 import contextlib
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any, Final
 
@@ -34,6 +34,9 @@ SETTINGS: Final = (
     "zookeeper.session.timeout.ms=18000",
     "offsets.topic.num.partitions=1",
     "offsets.topic.replication.factor=1",
+    "transaction.state.log.num.partitions=1",
+    "transaction.state.log.replication.factor=1",
+    "transaction.state.log.min.isr=1",
     "log.cleaner.enable=false",
     "log.retention.ms=-1",
     # Disabled, because it would change leaders by itself.
@@ -90,7 +93,7 @@ def _leader_epoch(topic: Any, scene: Scene) -> int:
     return epoch
 
 
-def _itself(version: int) -> Answer:
+def itself(version: int) -> Answer:
     """Return this broker for a version of UpdateMetadata."""
     if version == 0:
         return {"id": ME, "v0Host": "127.0.0.1", "v0Port": Own("port")}
@@ -149,8 +152,8 @@ def of_controller(fields: Answer, scene: Scene) -> None:
         if "leaderEpoch" in state:
             state["leaderEpoch"] = _leader_epoch(topic, scene)
     if "liveBrokers" in fields:
-        itself = _itself(scene.version)
-        fields["liveBrokers"] = scene.choose(Pool(([itself],), ([], [itself, {**itself, "id": NOBODY}])))
+        me = itself(scene.version)
+        fields["liveBrokers"] = scene.choose(Pool(([me],), ([], [me, {**me, "id": NOBODY}])))
     if "liveLeaders" in fields:
         leaders = [{"brokerId": ME, "hostName": "127.0.0.1", "port": Own("port")}]
         fields["liveLeaders"] = scene.choose(Pool((leaders, []), ([{**leaders[0], "brokerId": NOBODY}],)))
@@ -198,7 +201,7 @@ def restore(side: Side) -> None:
         "controllerEpoch": Own("fact", CONTROLLER_EPOCH),
         "brokerEpoch": Own("fact", BROKER_EPOCH),
         "topicStates": [],
-        "liveBrokers": [_itself(LATEST)],
+        "liveBrokers": [itself(LATEST)],
     }
     side.ask(UPDATE_METADATA, LATEST, side.learned.value(request))
 
@@ -254,11 +257,11 @@ KIND: Final = Kind(
 
 
 @contextlib.contextmanager
-def fresh_pair(codec: Codec) -> Iterator[Pair]:
+def fresh_pair(codec: Codec, settings: Sequence[str] = SETTINGS) -> Iterator[Pair]:
     """Run both brokers during the block, each as the only broker of a cluster, and so as its controller."""
     with contextlib.ExitStack() as stack:
-        ottla, facts_of_ottla = _started(Ottla, stack)
-        kafka, facts_of_kafka = _started(QuickKafka, stack)
+        ottla, facts_of_ottla = _started(Ottla, stack, settings)
+        kafka, facts_of_kafka = _started(QuickKafka, stack, settings)
         pair = Pair(ottla, kafka, codec)
         pair.sides.ottla.facts, pair.sides.kafka.facts = facts_of_ottla, facts_of_kafka
         pair.warm_up()
@@ -266,12 +269,12 @@ def fresh_pair(codec: Codec) -> Iterator[Pair]:
         assert "A bug" not in ottla.output()
 
 
-def _started(kind: type[Broker], stack: contextlib.ExitStack) -> tuple[Broker, dict[str, int]]:
+def _started(kind: type[Broker], stack: contextlib.ExitStack, settings: Sequence[str]) -> tuple[Broker, dict[str, int]]:
     """Return a broker, which the stack will stop, and its epochs."""
     made = tempfile.TemporaryDirectory(prefix="compat-", ignore_cleanup_errors=True)
     folder = Path(stack.enter_context(made))
     server = stack.enter_context(zookeeper.running(folder / "zookeeper", ["tickTime=200"]))
-    broker = kind(folder, [f"zookeeper.connect={server.connect}", *SETTINGS])
+    broker = kind(folder, [f"zookeeper.connect={server.connect}", *settings])
     broker.start()
     stack.callback(broker.stop)
     znodes = KazooClient(server.connect)

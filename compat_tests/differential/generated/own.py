@@ -17,6 +17,9 @@ from compat_tests.hostile import hostile
 NO_ID: Final = "AAAAAAAAAAAAAAAAAAAAAA"
 UNKNOWN_ID: Final = "AAAAAAAAAAAAAAAAAAAACQ"
 MEMBER_ID_REQUIRED: Final = 79
+# In a batch: the position of its attributes, and two of their bits.
+_ATTRIBUTES_AT: Final = 21
+_TRANSACTIONAL, _CONTROL = 0x10, 0x20
 
 
 class Own(NamedTuple):
@@ -28,7 +31,10 @@ class Own(NamedTuple):
 
 
 class Records(NamedTuple):
-    """A record batch: valid, or damaged as in `hostile.BATCHES`. `producer` is the number of a known producer."""
+    """A record batch: valid, or damaged as in `hostile.BATCHES`.
+
+    `producer` is the number of a known producer, -1 is none; `epoch` is added to its epoch.
+    """
 
     damage: str = ""
     size: int = 1
@@ -38,11 +44,13 @@ class Records(NamedTuple):
     epoch: int = 0
     sequence: int = 0
     key: bytes | None = b"k"
+    transactional: bool = False
+    control: bool = False
 
     @property
     def is_sound(self) -> bool:
         """Whether it is valid in every version."""
-        return not self.damage and self.codec != hostile.ZSTD
+        return not self.damage and not self.control and self.codec != hostile.ZSTD
 
 
 def id_of_nothing(name: str) -> str:
@@ -78,7 +86,7 @@ class Learned:
     def _topic(self, name: str, number: int) -> str:
         return (self.prefix + name).ljust(number, "x")
 
-    _group = _topic
+    _group = _transactional_id = _topic
 
     def _topic_id(self, name: str, number: int) -> str:
         full = self.prefix + name
@@ -113,7 +121,7 @@ class Learned:
         return self._identity(number)[0]
 
     def _producer_epoch(self, name: str, number: int) -> int:
-        return self._identity(number)[1]
+        return self._identity(number)[1] + int(name or 0)
 
     def _identity(self, number: int) -> tuple[int, int]:
         return self.producers[number % len(self.producers)] if self.producers else (4711, 0)
@@ -152,7 +160,18 @@ class Learned:
             producer_id, epoch = self._identity(wanted.producer)
             of = (producer_id, epoch + wanted.epoch, wanted.sequence)
         values = [b"value %d" % number for number in range(wanted.size)]
-        made = hostile.batch(*values, key=wanted.key, timestamp=wanted.start_ms, codec=wanted.codec, producer=of)
+        made: bytes | bytearray = hostile.batch(
+            *values,
+            key=wanted.key,
+            timestamp=wanted.start_ms,
+            codec=wanted.codec,
+            producer=of,
+            transactional=wanted.transactional,
+        )
+        if wanted.control:
+            made = hostile.patched(
+                _ATTRIBUTES_AT, ">h", _CONTROL | _TRANSACTIONAL * wanted.transactional, bytearray(made)
+            )
         return base64.b64encode(made).decode()
 
     def learn(self, api: str, sent: Answer, fields: Answer, line: str, answer: Answer) -> None:

@@ -23,6 +23,8 @@ SILENT: Final[Answer] = {"silent": True}
 PATIENCE_S: Final = 30.0
 API_VERSIONS, METADATA, PRODUCE, LIST_OFFSETS, JOIN_GROUP, SYNC_GROUP, DESCRIBE_GROUPS = 18, 3, 0, 2, 11, 14, 15
 FIND_COORDINATOR, CREATE_TOPICS, INIT_PRODUCER_ID, DESCRIBE_CONFIGS, INCREMENTAL_ALTER_CONFIGS = 10, 19, 22, 32, 44
+DESCRIBE_TRANSACTIONS: Final = 65
+TRANSACTIONAL_ID_NOT_FOUND: Final = 105
 # Requests that wait for other members of the group.
 WAITING: Final = (JOIN_GROUP, SYNC_GROUP)
 SIDE_LINE: Final = "beside"
@@ -34,7 +36,7 @@ ONE_THREAD: Final = ("num.network.threads=1", "num.io.threads=1")
 # A time of the broker's clock, in contrast to a time from a client.
 _SENT_MS: Final = (NOW - 100_000, NOW + 100_000)
 _OF_A_SESSION: Final = re.compile(r"s\d+-")
-_NAMES: Final = ("name", "topic", "topic_name", "group_id")
+_NAMES: Final = ("name", "topic", "topic_name", "group_id", "transactional_id")
 
 
 def of_a_clock(value: Any) -> Any:
@@ -48,6 +50,7 @@ _WORDS: Final[Mapping[str, Callable[[Any], Any]]] = {
     "max_timestamp": of_a_clock,
     "log_append_time_ms": of_a_clock,
     "last_timestamp": of_a_clock,
+    "transaction_start_time_ms": of_a_clock,
     "broker_epoch": lambda value: "an epoch" if value >= 0 else value,
     "producer_id_start": lambda value: "a block" if value >= 0 else value,
 }
@@ -187,16 +190,19 @@ class Pair:
         ]
 
     def warm_up(self) -> None:
-        """Wait until both brokers assign producer ids and coordinate groups, because Kafka begins late with that."""
+        """Wait until both brokers assign producer ids, and coordinate, because Kafka begins late with that."""
         for side in self.sides:
-            self._wait(partial(self._is_warm, side), f"{side.broker.name}: producer ids and groups")
+            self._wait(partial(self._is_warm, side), f"{side.broker.name}: producer ids, groups and transactions")
 
     def _is_warm(self, side: Side) -> bool:
         producer = {"transactionalId": None, "transactionTimeoutMs": 1, "producerId": -1, "producerEpoch": -1}
-        side.ask(FIND_COORDINATOR, 4, {"keyType": 0, "coordinatorKeys": ["any"]})
+        for kind in (0, 1):
+            side.ask(FIND_COORDINATOR, 4, {"keyType": kind, "coordinatorKeys": ["any"]})
         nobody = {"groups": ["any"], "includeAuthorizedOperations": False}
         (group,) = side.ask(DESCRIBE_GROUPS, 5, nobody)["groups"]
-        return not side.ask(INIT_PRODUCER_ID, 4, producer)["error_code"] and not group["error_code"]
+        (transaction,) = side.ask(DESCRIBE_TRANSACTIONS, 0, {"transactionalIds": ["any"]})["transaction_states"]
+        codes = side.ask(INIT_PRODUCER_ID, 4, producer)["error_code"], group["error_code"], transaction["error_code"]
+        return codes == (0, 0, TRANSACTIONAL_ID_NOT_FOUND)
 
     def begin(self, prefix: str) -> None:
         """Begin a session with new connections and names."""

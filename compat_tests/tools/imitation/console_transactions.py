@@ -6,8 +6,6 @@ from compat_tests.support.tools import Printed
 from compat_tests.tools.imitation import transactions
 
 SETTINGS = transactions.SETTINGS
-BROKERS = ("Kafka", "Kafka 3.9")
-QUICK = "Kafka"
 prepare = transactions.prepare
 # Producer ids and times are each cluster's own.
 _OWN = re.compile(r'"(\w*(?:ProducerId|producerId|TimestampMs))":-?\d+')

@@ -9,17 +9,14 @@ from pathlib import Path
 
 import confluent_kafka
 
-from compat_tests.support.brokers import ApacheKafka, Broker, Ottla
+from compat_tests.support.brokers import ApacheKafka, Broker
 from compat_tests.support.clients import PATIENCE_S, Sent, create_topic
 from compat_tests.support.tools import Runs
 from compat_tests.support.transactional import Transactions
 
 _INTERNAL = ["offsets.topic.num.partitions=1", "transaction.state.log.num.partitions=1"]
-SETTINGS = {
-    "Ottla": ["offsets.topic.num.partitions=1"],
-    "Kafka": [*_INTERNAL, "transaction.partition.verification.enable=false"],
-    "Kafka 3.9": [*_INTERNAL, "transaction.partition.verification.enable=false"],
-}
+_UNVERIFIED = "transaction.partition.verification.enable=false"
+SETTINGS = {kind: [*_INTERNAL, _UNVERIFIED] for kind in ("Ottla", "Kafka", "Kafka 3.9")}
 _DECODER = "org.apache.kafka.tools.api"
 COMMANDS = {
     "dump-log: segments are printed": f"""
@@ -133,12 +130,9 @@ def _written(broker: Broker) -> Path:
     _produce(bootstrap, "rolled", [Sent(b"%d" % number, bytes(5000)) for number in range(4)] * 60, "none", batch=4)
     for protocol in ("classic", "consumer") if isinstance(broker, ApacheKafka) else ("classic",):
         _consume(bootstrap, protocol)
-    if broker.name != Ottla.name:
-        Transactions(bootstrap).close()
+    Transactions(bootstrap).close()
     copies = broker.data / "copies"
     shutil.copytree(broker.data / "log", copies)
-    for name in ("__transaction_state-0", "sold-0", "rolled-0"):
-        (copies / name).mkdir(exist_ok=True)
     _damage(copies)
     return copies
 

@@ -2,14 +2,12 @@
 
 import re
 
-from compat_tests.support.brokers import Broker, Ottla
-from compat_tests.support.clients import Sent, create_topic, kafka_python_produce
+from compat_tests.support.brokers import Broker
 from compat_tests.support.tools import Printed, Runs
-from compat_tests.support.transactional import TOPIC, Transactions
+from compat_tests.support.transactional import Transactions
 
 _UNVERIFIED = ["transaction.partition.verification.enable=false", "transaction.state.log.num.partitions=2"]
-SETTINGS = {"Kafka": _UNVERIFIED, "Kafka 3.9": _UNVERIFIED}
-QUICK = "Kafka"
+SETTINGS = dict.fromkeys(("Ottla", "Kafka", "Kafka 3.9"), _UNVERIFIED)
 FILES = {"plain.properties": "request.timeout.ms=20000\n"}
 COMMANDS = {
     "transactions: states are listed and described": """
@@ -89,13 +87,9 @@ _TIME = re.compile(r"\b1[789]\d{11}\b")
 _DURATION = re.compile(r"(T{13} *\t)\d+ *(?=\t)")
 
 
-def prepare(tools: Runs, broker: Broker) -> Transactions | None:
-    """Create transactions, or on Ottla, which has none, a topic with an idempotent producer."""
-    if broker.name != Ottla.name:
-        return Transactions(broker.bootstrap)
-    create_topic(broker.bootstrap, TOPIC, partitions=2)
-    kafka_python_produce(broker.bootstrap, TOPIC, [Sent(None, b"one"), Sent(None, b"two")], "none")
-    return None
+def prepare(tools: Runs, broker: Broker) -> Transactions:
+    """Create transactions in every state."""
+    return Transactions(broker.bootstrap)
 
 
 def normalized(command: str, printed: Printed) -> Printed:

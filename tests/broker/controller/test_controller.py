@@ -420,9 +420,9 @@ async def test_any_broker_creates_topics_automatically(tmp_path: Path) -> None:
 async def test_a_topic_that_cannot_be_created_automatically_gets_an_error(tmp_path: Path) -> None:
     async with running(tmp_path, 0, default_replication_factor="3") as cluster:
         controller = cluster.brokers[0].controller
-        assert controller.auto_create(["t", "__transaction_state"]) == {
+        assert controller.auto_create(["t", "__share_group_state"]) == {
             "t": ErrorCode.INVALID_REPLICATION_FACTOR,
-            "__transaction_state": ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
+            "__share_group_state": ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
         }
 
 
@@ -430,9 +430,8 @@ async def test_the_topic_of_committed_offsets_is_created_with_the_brokers_config
     async with running(tmp_path, 0, 1, offsets_topic_num_partitions="5", offsets_topic_segment_bytes="1000") as cluster:
         await settle()
         asked = cluster.brokers[1]
-        assert asked.controller.auto_create(["__consumer_offsets", "__transaction_state"]) == {
-            "__consumer_offsets": ErrorCode.LEADER_NOT_AVAILABLE,
-            "__transaction_state": ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
+        assert asked.controller.auto_create(["__consumer_offsets"]) == {
+            "__consumer_offsets": ErrorCode.LEADER_NOT_AVAILABLE
         }
         await settle()
         # Without ZooKeeper the topic has no more replicas than there are brokers.
@@ -467,6 +466,22 @@ async def test_the_topic_of_committed_offsets_is_created_when_there_are_brokers_
         await settle()
         partitions = third.metadata.partitions("__consumer_offsets")
         assert [sorted(each.replicas) for each in partitions.values()] == [[0, 1, 2]] * 5
+
+
+async def test_the_topic_of_transactions_is_created_with_the_brokers_configs(tmp_path: Path) -> None:
+    async with running(tmp_path, 0, 1, transaction_state_log_num_partitions="5") as cluster:
+        await settle()
+        cluster.brokers[1].controller.auto_create(["__transaction_state"])
+        await settle()
+        partitions = cluster.brokers[1].metadata.partitions("__transaction_state")
+        assert [sorted(each.replicas) for each in partitions.values()] == [[0, 1]] * 5
+        assert json.loads(await cluster.data("/config/topics/__transaction_state") or b"")["config"] == {
+            "cleanup.policy": "compact",
+            "compression.type": "uncompressed",
+            "min.insync.replicas": "2",
+            "segment.bytes": "104857600",
+            "unclean.leader.election.enable": "false",
+        }
 
 
 async def test_hundreds_of_partitions_are_sent_in_one_request_of_each_kind(tmp_path: Path) -> None:

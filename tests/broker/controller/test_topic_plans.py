@@ -4,7 +4,7 @@ from hypothesis import strategies as st
 
 from ottla.broker.cluster.topic_names import check_name, is_internal, name_fault
 from ottla.broker.controller.assignment import BrokerPlace
-from ottla.broker.controller.topic_plans import Existing, Rules, count_partitions, plan_topic
+from ottla.broker.controller.topic_plans import Existing, Rules, count_partitions, plan_topic, topic_by_name
 from ottla.wire.errors import ErrorCode, KafkaError
 from ottla.wire.messages.create_topics import CreatableTopic
 from tests.broker.controller.cluster import assigned_topic, topic
@@ -127,3 +127,46 @@ def test_kafkas_own_topics_are_internal() -> None:
 
 def test_partitions_of_a_request_are_counted_as_they_will_be_created() -> None:
     assert count_partitions([topic("a", 3), topic("b", -1), assigned_topic("c", (0,), (0,)), topic("d", -7)], 4) == 9
+
+
+VALUES = {
+    "transaction.state.log.replication.factor": 3,
+    "transaction.state.log.min.isr": 2,
+    "transaction.state.log.num.partitions": 50,
+    "transaction.state.log.segment.bytes": 1000,
+    "offsets.topic.replication.factor": 3,
+    "offsets.topic.num.partitions": 50,
+    "offsets.topic.segment.bytes": 1000,
+}
+
+
+@pytest.mark.parametrize(
+    ("zookeeper", "brokers", "replicas", "min_isr"),
+    [
+        # In a cluster the topic waits for the third broker.
+        ("some:2181", 1, 3, "2"),
+        ("some:2181", 5, 3, "2"),
+        (None, 1, 1, "1"),
+        (None, 2, 2, "2"),
+        (None, 3, 3, "2"),
+    ],
+)
+def test_without_zookeeper_the_topic_of_transactions_needs_no_more_replicas_than_there_are_brokers(
+    zookeeper: str | None, brokers: int, replicas: int, min_isr: str
+) -> None:
+    wanted = topic_by_name("__transaction_state", VALUES | {"zookeeper.connect": zookeeper}, brokers)
+    configs = {each.name: each.value for each in wanted.configs}
+    assert (wanted.num_partitions, wanted.replication_factor) == (50, replicas)
+    assert configs["min.insync.replicas"] == min_isr
+
+
+def test_a_replication_factor_of_one_is_no_reason_to_change_the_min_isr_in_a_cluster() -> None:
+    values = VALUES | {"zookeeper.connect": "some:2181", "transaction.state.log.replication.factor": 1}
+    configs = {each.name: each.value for each in topic_by_name("__transaction_state", values, 1).configs}
+    assert configs["min.insync.replicas"] == "2"
+
+
+def test_topics_of_share_groups_are_not_created() -> None:
+    with pytest.raises(KafkaError) as caught:
+        topic_by_name("__share_group_state", VALUES | {"zookeeper.connect": None}, 1)
+    assert caught.value.code is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION

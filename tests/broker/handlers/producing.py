@@ -4,6 +4,7 @@ from ottla.broker.handlers import produce
 from ottla.broker.loop.deferred import Deferred
 from ottla.broker.replicas.partition import Partition
 from ottla.broker.replicas.reads import TO_LOG_END, Reader
+from ottla.broker.transactions.verification import Verifier
 from ottla.wire.api_keys import ApiKey
 from ottla.wire.messages.fetch import FetchPartition
 from ottla.wire.messages.produce import (
@@ -13,6 +14,7 @@ from ottla.wire.messages.produce import (
     ProduceResponse,
     TopicProduceData,
 )
+from ottla.wire.schema import Request, Response
 from tests.broker.support.hosted import TOPIC, House, batch, context
 
 Records = memoryview | None
@@ -33,8 +35,21 @@ def request(
     )
 
 
+def without_coordinator(house: House) -> Verifier:
+    """Return a verifier that finds no coordinator of any transaction."""
+
+    async def ask(broker_id: int, request: Request) -> Response:
+        raise AssertionError("nobody is to be asked")
+
+    return Verifier(ask, house.metadata, house.start_soon, lambda name: None, lambda: True)
+
+
 def send(
-    house: House, asked: ProduceRequest, version: int = VERSION, client_id: str | None = "test"
+    house: House,
+    asked: ProduceRequest,
+    version: int = VERSION,
+    client_id: str | None = "test",
+    verifier: Verifier | None = None,
 ) -> ProduceResponse | Deferred[ProduceResponse] | Deferred[ProduceResponse | None] | None:
     answer = produce.handle(
         asked,
@@ -44,6 +59,7 @@ def send(
         offload=house.offload,
         start_soon=house.start_soon,
         slow_appends=house.parts.slow_appends,
+        verifier=verifier or without_coordinator(house),
     )
     if isinstance(answer, Deferred) and answer.done:
         return answer.response

@@ -1,18 +1,18 @@
-import logging
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 
 import pytest
 
 from ottla.broker.handlers import find_coordinator
-from ottla.broker.net.client_warnings import ClientWarnings
+from ottla.broker.handlers.find_coordinator import GROUP, TRANSACTION
 from ottla.broker.net.session import RequestContext
 from ottla.wire.api_keys import ApiKey
 from ottla.wire.errors import ErrorCode, KafkaError
 from ottla.wire.messages.find_coordinator import FindCoordinatorRequest, FindCoordinatorResponse
 from tests.broker.support.hosted import House
 
-TOPIC = "__consumer_offsets"
+TOPICS = {GROUP: "__consumer_offsets", TRANSACTION: "__transaction_state"}
 PARTITIONS = {"a": 0, "b": 1}
+KINDS = pytest.mark.parametrize("kind", [GROUP, TRANSACTION])
 
 
 def ask(
@@ -27,17 +27,16 @@ def ask(
     def create(names: Iterable[str]) -> None:
         created.extend(names)
 
-    def partition_for(group: str) -> int | None:
-        return PARTITIONS[group] if house.metadata.contains(TOPIC) else None
+    def partition_for(kind: int) -> Callable[[str], int | None]:
+        return lambda key: PARTITIONS[key] if house.metadata.contains(TOPICS[kind]) else None
 
     try:
         response = find_coordinator.handle(
             request,
             context,
             metadata=house.metadata,
-            partition_for=partition_for,
+            partition_for={kind: partition_for(kind) for kind in TOPICS},
             create=create,
-            transactional=ClientWarnings(logging.getLogger("test")),
         )
     except KafkaError as error:
         response = find_coordinator.error_response(request, version, error.code)
@@ -51,52 +50,55 @@ def found(response: FindCoordinatorResponse) -> list[tuple[str, int, int, str, i
 NOWHERE = (ErrorCode.COORDINATOR_NOT_AVAILABLE, -1, "", -1)
 
 
-@pytest.mark.parametrize("version", range(4))
-def test_the_first_request_creates_the_topic(house: House, version: int) -> None:
-    response, created = ask(house, version)
+# Version 0 knows groups only.
+ALONE = pytest.mark.parametrize(
+    ("version", "kind"), [(0, GROUP), *((version, kind) for version in range(1, 4) for kind in TOPICS)]
+)
+
+
+@ALONE
+def test_the_first_request_creates_the_topic(house: House, version: int, kind: int) -> None:
+    response, created = ask(house, version, kind)
     assert (response.error_code, response.node_id, response.host, response.port) == NOWHERE
     assert response.error_message == ("The coordinator is not available." if version >= 1 else "")
-    assert created == [TOPIC]
+    assert created == [TOPICS[kind]]
 
 
-@pytest.mark.parametrize("version", range(4))
-def test_the_leader_of_the_groups_partition_coordinates(house: House, version: int) -> None:
-    house.tell(TOPIC, [0], leader=0)
-    response, created = ask(house, version)
+@ALONE
+def test_the_leader_of_the_partition_of_the_key_coordinates(house: House, version: int, kind: int) -> None:
+    house.tell(TOPICS[kind], [0], leader=0)
+    response, created = ask(house, version, kind)
     assert (response.error_code, response.node_id, response.host, response.port) == (0, 0, "h", 9000)
     assert response.error_message == ("NONE" if version >= 1 else "")
     assert created == []
 
 
+@KINDS
 @pytest.mark.parametrize("version", [4, 5, 6])
-def test_each_of_many_groups_is_answered_by_its_own_partition(house: House, version: int) -> None:
-    assert found(ask(house, version)[0]) == [("a", *NOWHERE), ("b", *NOWHERE)]
-    house.tell(TOPIC, [0], leader=0)
-    assert found(ask(house, version)[0]) == [("a", 0, 0, "h", 9000), ("b", *NOWHERE)]
-    house.tell(TOPIC, [1], leader=1)
-    assert found(ask(house, version)[0]) == [("a", 0, 0, "h", 9000), ("b", 0, 1, "h", 9001)]
-    assert {each.error_message for each in ask(house, version)[0].coordinators} == {""}
+def test_each_of_many_keys_is_answered_by_its_own_partition(house: House, version: int, kind: int) -> None:
+    assert found(ask(house, version, kind)[0]) == [("a", *NOWHERE), ("b", *NOWHERE)]
+    house.tell(TOPICS[kind], [0], leader=0)
+    assert found(ask(house, version, kind)[0]) == [("a", 0, 0, "h", 9000), ("b", *NOWHERE)]
+    house.tell(TOPICS[kind], [1], leader=1)
+    assert found(ask(house, version, kind)[0]) == [("a", 0, 0, "h", 9000), ("b", 0, 1, "h", 9001)]
+    assert {each.error_message for each in ask(house, version, kind)[0].coordinators} == {""}
 
 
-def test_a_partition_without_a_leader_and_a_leader_without_the_listener_coordinate_nothing(house: House) -> None:
-    house.tell(TOPIC, [0], leader=-1)
-    house.tell(TOPIC, [1], leader=1)
-    assert found(ask(house, 4)[0]) == [("a", *NOWHERE), ("b", 0, 1, "h", 9001)]
-    assert found(ask(house, 4, listener="INSIDE")[0]) == [("a", *NOWHERE), ("b", *NOWHERE)]
-
-
-@pytest.mark.parametrize("version", range(1, 7))
-def test_a_request_for_a_transaction_coordinator_is_refused_with_the_reason(
-    house: House, version: int, caplog: pytest.LogCaptureFixture
+@KINDS
+def test_a_partition_without_a_leader_and_a_leader_without_the_listener_coordinate_nothing(
+    house: House, kind: int
 ) -> None:
-    house.tell(TOPIC, [0, 1], leader=0)
-    response, created = ask(house, version, key_type=1)
-    assert created == []
-    answers = [response] if version < 4 else response.coordinators
-    assert [each.error_code for each in answers] == [ErrorCode.CLUSTER_AUTHORIZATION_FAILED] * len(answers)
-    assert all("no transactions" in str(each.error_message) for each in answers)
-    (line,) = caplog.messages
-    assert line.startswith("Client '' at  is refused, because it asks for the coordinator of transactional id 'a'.")
+    house.tell(TOPICS[kind], [0], leader=-1)
+    house.tell(TOPICS[kind], [1], leader=1)
+    assert found(ask(house, 4, kind)[0]) == [("a", *NOWHERE), ("b", 0, 1, "h", 9001)]
+    assert found(ask(house, 4, kind, listener="INSIDE")[0]) == [("a", *NOWHERE), ("b", *NOWHERE)]
+
+
+def test_groups_and_transactional_ids_have_topics_of_their_own(house: House) -> None:
+    house.tell(TOPICS[GROUP], [0, 1], leader=0)
+    response, created = ask(house, 4, TRANSACTION)
+    assert found(response) == [("a", *NOWHERE), ("b", *NOWHERE)]
+    assert set(created) == {TOPICS[TRANSACTION]}
 
 
 @pytest.mark.parametrize("key_type", [-1, 3, 127])

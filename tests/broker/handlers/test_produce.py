@@ -229,9 +229,10 @@ def test_records_of_a_transaction_are_refused_without_a_transaction_coordinator(
 
 def test_a_transaction_has_one_producer(house: House) -> None:
     asked = request((TOPIC, 0, transactional(7)), (TOPIC, 1, transactional(8)), transactional_id="mine")
-    with pytest.raises(KafkaError) as caught:
-        send(house, asked)
-    assert caught.value.code == ErrorCode.INVALID_PRODUCER_ID_MAPPING
+    message = "Transactional records contained more than one producer ID"
+    found = [(each.error_code, each.error_message) for each in answers(now(house, asked))]
+    assert found == [(ErrorCode.INVALID_PRODUCER_ID_MAPPING, message)] * 2
+    assert hosted(house).high_watermark == 0
 
 
 def test_a_client_writes_no_control_batch(house: House) -> None:

@@ -9,6 +9,7 @@ from ottla.broker.replicas.partition import Partition
 from ottla.broker.replicas.reads import Reader, consumer
 from ottla.broker.replicas.watchers import HIGH_WATERMARK
 from ottla.log.state.checkpoint import write_checkpoints
+from ottla.log.state.verification import AppendOrigin, TransactionalAppend
 from ottla.wire.errors import ErrorCode, KafkaError
 from ottla.wire.messages.fetch import FetchPartition
 from ottla.wire.messages.leader_and_isr import LeaderAndIsrResponse
@@ -23,6 +24,7 @@ from ottla.wire.records.batch import ProducedBatch, validate_produced
 from ottla.wire.types import ZERO_UUID, TopicPartition
 from ottla.wire.uuids import uuid_text
 from tests.broker.support.hosted import BROKER, NOW_MS, TOPIC, House, batch, topic_id
+from tests.log import building
 
 CONSUMER = consumer(0, from_leader_only=True)
 DURING_DELETE = -2
@@ -54,6 +56,25 @@ def append(house: House, partition: Partition, *values: bytes, acks: int = 1) ->
 
 def errors(response: LeaderAndIsrResponse) -> list[int]:
     return [error.error_code for topic in response.topics for error in topic.partition_errors]
+
+
+def test_an_append_in_a_transaction_is_checked_by_its_origin_and_guard(house: House) -> None:
+    house.lead()
+    partition = house.replicas.partition(TOPIC, 0)
+    guard = partition.start_verification(7, -1, 0, False, NOW_MS)
+    offsets = building.produced(producer_id=7, transactional=True)
+    with pytest.raises(KafkaError) as refused:
+        house.replicas.append(partition, offsets, -1, NOW_MS, TransactionalAppend(AppendOrigin.COORDINATOR))
+    assert refused.value.code is ErrorCode.INVALID_TXN_STATE
+    for each in (guard, None):
+        how = TransactionalAppend(AppendOrigin.COORDINATOR, each)
+        assert not house.replicas.append(partition, offsets, -1, NOW_MS, how).is_duplicate
+    late = building.marker(7)
+    with pytest.raises(KafkaError) as refused:
+        house.replicas.append(partition, late, -1, NOW_MS, TransactionalAppend(transaction_version=2))
+    assert refused.value.code is ErrorCode.INVALID_PRODUCER_EPOCH
+    house.replicas.append(partition, late, -1, NOW_MS, TransactionalAppend(transaction_version=0))
+    assert partition.last_stable_offset == 3
 
 
 def stop(house: House, *, epoch: int, delete: bool, controller_epoch: int = 1, topic: str = TOPIC) -> list[int]:

@@ -7,10 +7,12 @@ from ottla.broker.replicas import partition as module
 from ottla.broker.replicas.partition import Partition
 from ottla.broker.replicas.reads import TO_HIGH_WATERMARK, TO_LAST_STABLE_OFFSET, TO_LOG_END, ReadResult
 from ottla.broker.replicas.watchers import EVERYTHING, HIGH_WATERMARK, LOG_END, NOTHING
+from ottla.log.state.verification import TransactionalAppend
 from ottla.wire.errors import ErrorCode, KafkaError
-from ottla.wire.messages.fetch import FetchPartition
-from ottla.wire.records.batch import RecordRules, TimestampType, iter_records, validate_produced
+from ottla.wire.messages.fetch import AbortedTransaction, FetchPartition
+from ottla.wire.records.batch import ControlType, RecordRules, TimestampType, iter_records, validate_produced
 from tests.broker.support.hosted import BROKER, NOW_MS, TOPIC, House, batch
+from tests.log import building
 
 RULES = RecordRules(False, TimestampType.CREATE_TIME, 2**62, 2**62, 1 << 20)
 FOLLOWERS = (BROKER, 1, 2)
@@ -255,6 +257,49 @@ def test_an_open_transaction_bounds_read_committed_readers(house: House) -> None
     assert values(read(partition, 0, TO_LAST_STABLE_OFFSET)) == [b"a"]
     assert read(partition, 1, TO_LAST_STABLE_OFFSET).size == 0
     assert values(read(partition, 0)) == [b"a", b"t", b"b"]
+
+
+def test_a_marker_ends_a_transaction_for_readers_once_the_in_sync_followers_have_it(house: House) -> None:
+    partition = lead(house, isr=(BROKER, 1), replicas=(BROKER, 1))
+    guard = partition.start_verification(7, 0, 0, False, NOW_MS)
+    begun = building.produced(producer_id=7, transactional=True)
+    partition.append_as_leader(begun, -1, NOW_MS, TransactionalAppend(guard=guard))
+    assert partition.start_verification(7, 1, 0, False, NOW_MS) is None
+    abort = building.marker(7, ControlType.ABORT)
+    info, moved = partition.append_as_leader(abort, -1, NOW_MS, TransactionalAppend())
+    assert (info.first_offset, moved) == (1, LOG_END)
+    partition.read_as_follower(1, -1, asked(1), 1000, True, NOW_MS)
+    assert (partition.high_watermark, partition.last_stable_offset) == (1, 0)
+    _, moved = partition.read_as_follower(1, -1, asked(2), 1000, True, NOW_MS)
+    assert moved == HIGH_WATERMARK
+    assert (partition.high_watermark, partition.last_stable_offset) == (2, 2)
+    result = read(partition, 0, TO_LAST_STABLE_OFFSET)
+    assert result.aborted_transactions == [AbortedTransaction(producer_id=7, first_offset=0)]
+
+
+def test_only_a_leader_starts_a_verification(house: House) -> None:
+    partition = lead(house)
+    assert partition.start_verification(7, 0, 0, False, NOW_MS) is not None
+    house.lead(leader=1, isr=(1,), replicas=(BROKER, 1), epoch=1)
+    with pytest.raises(KafkaError) as refused:
+        partition.start_verification(7, 0, 0, False, NOW_MS)
+    assert refused.value.code is ErrorCode.NOT_LEADER_OR_FOLLOWER
+    partition.make_offline()
+    with pytest.raises(KafkaError) as refused:
+        partition.start_verification(7, 0, 0, False, NOW_MS)
+    assert refused.value.code is ErrorCode.KAFKA_STORAGE_ERROR
+
+
+@pytest.mark.parametrize("is_in_worker", [False, True])
+def test_an_append_needs_the_guard_of_its_verification(house: House, is_in_worker: bool) -> None:
+    partition = lead(house)
+    guard = partition.start_verification(7, 0, 0, False, NOW_MS)
+    put = partition.begin_append if is_in_worker else partition.append_as_leader
+    begun = building.produced(producer_id=7, transactional=True)
+    with pytest.raises(KafkaError) as refused:
+        put(begun, 1, NOW_MS, TransactionalAppend())
+    assert refused.value.code is ErrorCode.INVALID_TXN_STATE
+    put(begun, 1, NOW_MS, TransactionalAppend(guard=guard))
 
 
 def test_special_timestamps_point_to_ends_of_the_log(house: House) -> None:

@@ -19,7 +19,7 @@ from ottla.log.log import PartitionLog
 from ottla.wire.api_keys import ApiKey
 from ottla.wire.errors import ErrorCode
 from ottla.wire.messages.produce import ProduceResponse
-from tests.broker.handlers.producing import VERSION, answers, one
+from tests.broker.handlers.producing import VERSION, answers, one, without_coordinator
 from tests.broker.support.hosted import BROKER, TOPIC, House, batch, context
 from tests.broker.support.replication import answered
 from tests.broker.support.slow_disk import SlowDisk
@@ -114,6 +114,7 @@ class Trial:
                 offload=self.house.offload,
                 start_soon=self.house.start_soon,
                 slow_appends=self.house.parts.slow_appends,
+                verifier=without_coordinator(self.house),
             )
         except CloseConnection:
             self.refused(sent, None)

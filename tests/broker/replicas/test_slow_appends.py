@@ -12,22 +12,26 @@ from ottla.broker.groups.internal_topic_log import InternalTopicLog
 from ottla.broker.handlers import produce
 from ottla.broker.loop.deferred import CloseConnection, Deferred
 from ottla.broker.replicas.partition import Partition
+from ottla.broker.replicas.slow_appends import Result
 from ottla.broker.replication.log_dir_moves import LogDirMoves
 from ottla.broker.upkeep.retention import OldSegments
 from ottla.log.append import Append
+from ottla.log.append_info import LogAppendInfo
 from ottla.log.removal import delete_old_segments
+from ottla.log.segments.transaction_index import AbortedTransaction
+from ottla.log.state.verification import TransactionalAppend
 from ottla.wire.api_keys import ApiKey
 from ottla.wire.errors import ErrorCode, KafkaError
 from ottla.wire.messages.produce import PartitionProduceResponse, ProduceRequest, ProduceResponse
 from ottla.wire.messages.stop_replica import StopReplicaPartitionState, StopReplicaRequest, StopReplicaTopicState
-from ottla.wire.records.batch import place
+from ottla.wire.records.batch import ControlType, place
 from ottla.wire.records.compression import Compression
-from tests.broker.handlers.producing import VERSION, answers, damaged, idempotent, one, request
+from tests.broker.handlers.producing import VERSION, answers, damaged, idempotent, one, request, without_coordinator
 from tests.broker.replicas.test_manager import fetch
 from tests.broker.support.hosted import BROKER, NOW_MS, TOPIC, House, batch, context
 from tests.broker.support.replication import answered, cluster
 from tests.broker.support.slow_disk import SlowDisk
-from tests.log.building import open_log, produced, values_from
+from tests.log.building import marker, open_log, produced, values_from
 
 
 class Slow:
@@ -52,6 +56,7 @@ class Slow:
             offload=self.house.offload,
             start_soon=self.house.start_soon,
             slow_appends=self.house.parts.slow_appends,
+            verifier=without_coordinator(self.house),
         )
         assert isinstance(answer, Deferred)
         answer.then(self._take, self.answers.append)
@@ -146,6 +151,50 @@ async def test_sequence_numbers_are_checked_in_the_turn_of_the_append(slow: Slow
     out_of_order = (ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER, -1)
     assert slow.outcomes == [(0, 0), (0, 1), (0, 1), out_of_order, (0, 2)]
     assert values_from(slow.partition.log) == [b"0", b"1", b"2"]
+
+
+async def test_guards_are_checked_in_the_turn_of_the_append(slow: Slow) -> None:
+    """An abort between two appends that were verified before it."""
+    partition, appends = slow.partition, slow.house.parts.slow_appends
+    results: list[Result] = []
+    guard = partition.start_verification(7, 0, 0, False, NOW_MS)
+    for each, how in (
+        (produced(producer_id=7, transactional=True), TransactionalAppend(guard=guard)),
+        (produced(producer_id=7, sequence=1, transactional=True), TransactionalAppend()),
+        (marker(7, ControlType.ABORT), TransactionalAppend()),
+        (produced(producer_id=7, sequence=2, transactional=True), TransactionalAppend(guard=guard)),
+    ):
+        appends.append(partition, each, 1, results.append, how)
+    await slow.disk.begun()
+    assert partition.start_verification(7, 1, 0, False, NOW_MS) is guard
+    await slow.disk.write_all()
+    assert [each.code if isinstance(each, KafkaError) else each.first_offset for each in results] == [
+        0, 1, 2, ErrorCode.INVALID_TXN_STATE,
+    ]  # fmt: skip
+    aborted = partition.log.segments.active.transactions.entries
+    assert aborted == [AbortedTransaction(7, 0, 2, 3)]
+    assert partition.last_stable_offset == 3
+
+
+async def test_each_partition_of_a_request_has_its_own_guard(slow_and_quick: Slow) -> None:
+    slow, quick = slow_and_quick.partition, await slow_and_quick.lead("quick")
+    plain, wrong = await slow_and_quick.lead("plain"), await slow_and_quick.lead("wrong")
+    verified = [
+        TransactionalAppend(guard=each.start_verification(7, 0, 0, False, NOW_MS)) for each in (slow, quick, wrong)
+    ]
+    in_transaction = [(each, produced(producer_id=7, transactional=True)) for each in (slow, quick, wrong)]
+    results: list[list[Result]] = []
+    keys: list[tuple[str, int]] = [each.topic_partition for each in (slow, quick, wrong)]
+    how = dict(zip(keys, [*verified[:2], verified[0]], strict=True))
+    entries = [*in_transaction, (plain, produced(producer_id=7))]
+    slow_and_quick.house.parts.slow_appends.append_all(entries, 1, results.append, how)
+    await slow_and_quick.disk.begun()
+    await slow_and_quick.disk.write_all()
+    ((*taken, refused, last),) = results
+    assert [isinstance(each, LogAppendInfo) for each in (*taken, last)] == [True] * 3
+    assert isinstance(refused, KafkaError)
+    assert refused.code is ErrorCode.INVALID_TXN_STATE
+    assert [each.last_stable_offset for each in (slow, quick, wrong, plain)] == [0, 0, 0, 1]
 
 
 async def test_a_request_of_several_partitions_is_answered_as_one(slow_and_quick: Slow) -> None:

@@ -5,7 +5,14 @@ from typing import Any, NamedTuple
 from ottla.broker.requests.authorizer import Operation, ResourceType
 from ottla.wire.api_keys import ApiKey
 from ottla.wire.errors import ErrorCode
-from ottla.wire.messages import alter_configs, describe_producers, describe_topic_partitions, incremental_alter_configs
+from ottla.wire.messages import (
+    add_partitions_to_txn,
+    alter_configs,
+    describe_producers,
+    describe_topic_partitions,
+    incremental_alter_configs,
+)
+from ottla.wire.messages.add_offsets_to_txn import AddOffsetsToTxnRequest
 from ottla.wire.messages.allocate_producer_ids import AllocateProducerIdsRequest
 from ottla.wire.messages.alter_partition import AlterPartitionRequest
 from ottla.wire.messages.alter_partition_reassignments import AlterPartitionReassignmentsRequest
@@ -25,7 +32,9 @@ from ottla.wire.messages.describe_cluster import DescribeClusterRequest
 from ottla.wire.messages.describe_configs import DescribeConfigsRequest, DescribeConfigsResource
 from ottla.wire.messages.describe_groups import DescribeGroupsRequest
 from ottla.wire.messages.describe_log_dirs import DescribeLogDirsRequest
+from ottla.wire.messages.describe_transactions import DescribeTransactionsRequest
 from ottla.wire.messages.elect_leaders import ElectLeadersRequest
+from ottla.wire.messages.end_txn import EndTxnRequest
 from ottla.wire.messages.fetch import FetchPartition, FetchRequest, FetchTopic
 from ottla.wire.messages.find_coordinator import FindCoordinatorRequest
 from ottla.wire.messages.heartbeat import HeartbeatRequest
@@ -36,6 +45,7 @@ from ottla.wire.messages.leave_group import LeaveGroupRequest
 from ottla.wire.messages.list_groups import ListGroupsRequest
 from ottla.wire.messages.list_offsets import ListOffsetsPartition, ListOffsetsRequest, ListOffsetsTopic
 from ottla.wire.messages.list_partition_reassignments import ListPartitionReassignmentsRequest
+from ottla.wire.messages.list_transactions import ListTransactionsRequest
 from ottla.wire.messages.metadata import MetadataRequest, MetadataRequestTopic
 from ottla.wire.messages.offset_commit import (
     OffsetCommitRequest,
@@ -52,7 +62,13 @@ from ottla.wire.messages.offset_for_leader_epoch import (
 from ottla.wire.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
 from ottla.wire.messages.stop_replica import StopReplicaRequest
 from ottla.wire.messages.sync_group import SyncGroupRequest
+from ottla.wire.messages.txn_offset_commit import (
+    TxnOffsetCommitRequest,
+    TxnOffsetCommitRequestPartition,
+    TxnOffsetCommitRequestTopic,
+)
 from ottla.wire.messages.update_metadata import UpdateMetadataRequest
+from ottla.wire.messages.write_txn_markers import WritableTxnMarker, WritableTxnMarkerTopic, WriteTxnMarkersRequest
 from ottla.wire.records.batch import NewRecord, build_batch
 from ottla.wire.schema import Request
 
@@ -61,9 +77,10 @@ TRANSACTION = ResourceType.TRANSACTIONAL_ID
 NONE = ErrorCode.NONE
 TOPIC_FAILED = ErrorCode.TOPIC_AUTHORIZATION_FAILED
 GROUP_FAILED = ErrorCode.GROUP_AUTHORIZATION_FAILED
-# Of a group that may be asked for, where no group has been asked for yet.
+# Of a group or a transactional id that may be asked for, where none has been asked for yet.
 UNFOUND = ErrorCode.NOT_COORDINATOR
 CLUSTER_FAILED = ErrorCode.CLUSTER_AUTHORIZATION_FAILED
+TRANSACTION_FAILED = ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED
 
 Denied = tuple[Operation, ResourceType, str]
 
@@ -99,6 +116,42 @@ def commit(group: str, *topics: str) -> OffsetCommitRequest:
     return OffsetCommitRequest(
         group_id=group, topics=[OffsetCommitRequestTopic(name=each, partitions=[partition]) for each in topics]
     )
+
+
+def added(*topics: str, name: str = "tx") -> add_partitions_to_txn.AddPartitionsToTxnRequest:
+    return add_partitions_to_txn.AddPartitionsToTxnRequest(
+        v3_and_below_transactional_id=name,
+        v3_and_below_producer_id=1,
+        v3_and_below_topics=[
+            add_partitions_to_txn.AddPartitionsToTxnTopic(name=each, partitions=[0]) for each in topics
+        ],
+    )
+
+
+def added_offsets(group: str) -> AddOffsetsToTxnRequest:
+    return AddOffsetsToTxnRequest(transactional_id="tx", producer_id=1, producer_epoch=0, group_id=group)
+
+
+def commit_in_transaction(group: str, *topics: str) -> TxnOffsetCommitRequest:
+    partition = TxnOffsetCommitRequestPartition(partition_index=0, committed_offset=1, committed_metadata="")
+    return TxnOffsetCommitRequest(
+        transactional_id="tx",
+        group_id=group,
+        producer_id=1,
+        producer_epoch=0,
+        topics=[TxnOffsetCommitRequestTopic(name=each, partitions=[partition]) for each in topics],
+    )
+
+
+def marker(topic: str) -> WriteTxnMarkersRequest:
+    end = WritableTxnMarker(
+        producer_id=1,
+        producer_epoch=0,
+        transaction_result=False,
+        topics=[WritableTxnMarkerTopic(name=topic, partition_indexes=[0])],
+        coordinator_epoch=0,
+    )
+    return WriteTxnMarkersRequest(markers=[end])
 
 
 RESOURCES = [(2, "open"), (2, "secret"), (4, "1001")]
@@ -251,7 +304,41 @@ CASES = {
         {(Operation.WRITE, TRANSACTION, "secret")},
         InitProducerIdRequest(transactional_id="secret", transaction_timeout_ms=1000),
         4,
-        {"": ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED},
+        {"": TRANSACTION_FAILED},
+    ),
+    ApiKey.ADD_PARTITIONS_TO_TXN: Case(
+        {(Operation.WRITE, TOPIC, "secret")},
+        added("open", "secret"),
+        3,
+        {"open": ErrorCode.OPERATION_NOT_ATTEMPTED, "secret": TOPIC_FAILED},
+    ),
+    ApiKey.ADD_OFFSETS_TO_TXN: Case(
+        {(Operation.READ, GROUP, "secret")}, added_offsets("secret"), 4, {"": GROUP_FAILED}
+    ),
+    ApiKey.END_TXN: Case(
+        {(Operation.WRITE, TRANSACTION, "secret")},
+        EndTxnRequest(transactional_id="secret", producer_id=1, producer_epoch=0, committed=True),
+        4,
+        {"": TRANSACTION_FAILED},
+    ),
+    ApiKey.WRITE_TXN_MARKERS: Case(
+        on_cluster(Operation.ALTER, Operation.CLUSTER_ACTION), marker("open"), 1, {"open": CLUSTER_FAILED}
+    ),
+    ApiKey.TXN_OFFSET_COMMIT: Case(
+        {(Operation.READ, TOPIC, "secret")},
+        commit_in_transaction("g", "open", "secret"),
+        4,
+        {"open": UNFOUND, "secret": TOPIC_FAILED},
+    ),
+    ApiKey.DESCRIBE_TRANSACTIONS: Case(
+        {(Operation.DESCRIBE, TRANSACTION, "secret")},
+        DescribeTransactionsRequest(transactional_ids=["open", "secret"]),
+        0,
+        {"open": UNFOUND, "secret": TRANSACTION_FAILED},
+    ),
+    # Another test covers the transactional ids that are left out.
+    ApiKey.LIST_TRANSACTIONS: Case(
+        on_cluster(Operation.DESCRIBE), ListTransactionsRequest(state_filters=(), producer_id_filters=()), 1, {"": NONE}
     ),
     ApiKey.OFFSET_FOR_LEADER_EPOCH: Case(
         {(Operation.DESCRIBE, TOPIC, "secret"), *on_cluster(Operation.CLUSTER_ACTION)},

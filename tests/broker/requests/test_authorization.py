@@ -21,6 +21,11 @@ from ottla.broker.requests.table import TABLE, ErrorResponse, Handler, Row
 from ottla.wire.api_keys import ApiKey
 from ottla.wire.errors import ErrorCode
 from ottla.wire.messages import describe_topic_partitions
+from ottla.wire.messages.add_partitions_to_txn import (
+    AddPartitionsToTxnRequest,
+    AddPartitionsToTxnTopic,
+    AddPartitionsToTxnTransaction,
+)
 from ottla.wire.messages.create_topics import CreateTopicsResponse
 from ottla.wire.messages.delete_topics import DeleteTopicsRequest, DeleteTopicsResponse, DeleteTopicState
 from ottla.wire.messages.describe_cluster import DescribeClusterRequest, DescribeClusterResponse
@@ -28,6 +33,7 @@ from ottla.wire.messages.fetch import FetchResponse
 from ottla.wire.messages.find_coordinator import FindCoordinatorRequest, FindCoordinatorResponse
 from ottla.wire.messages.init_producer_id import InitProducerIdRequest
 from ottla.wire.messages.metadata import MetadataRequest, MetadataRequestTopic, MetadataResponse
+from ottla.wire.messages.write_txn_markers import WriteTxnMarkersResponse
 from ottla.wire.uuids import uuid_text
 from tests.broker.requests.authorization_cases import (
     CASES,
@@ -37,8 +43,13 @@ from tests.broker.requests.authorization_cases import (
     TOPIC,
     TOPIC_FAILED,
     TRANSACTION,
+    TRANSACTION_FAILED,
     Denied,
+    added,
+    added_offsets,
+    commit_in_transaction,
     fetching_all,
+    marker,
     new_topics,
     on_cluster,
     producing,
@@ -84,12 +95,18 @@ async def guarded(folder: Path) -> AsyncIterator[tuple[Client, Rules]]:
             node.stop()
 
 
-ENTRIES = ("responses", "topics", "results", "coordinators", "groups")
-NAMES = ("name", "topic_name", "topic", "key", "resource_name", "group_id")
+ENTRIES = (
+    *("responses", "topics", "results", "coordinators", "groups"),
+    *("results_by_topic_v3_and_below", "results_by_transaction", "transaction_states"),
+)
+NAMES = ("name", "topic_name", "topic", "key", "resource_name", "group_id", "transactional_id")
+PARTITIONS = ("partition_responses", "partitions", "results_by_partition", "topic_results")
 
 
 def answers(response: Any) -> dict[str, int]:
     """The errors of a response by entry; "" for the whole."""
+    if isinstance(response, WriteTxnMarkersResponse):
+        return {_name(topic): _error(topic) for result in response.markers for topic in result.topics}
     entries = next((getattr(response, field) for field in ENTRIES if getattr(response, field, ())), ())
     if not entries or not any(hasattr(entries[0], name) for name in NAMES):
         return {"": response.error_code}
@@ -101,10 +118,11 @@ def _name(entry: Any) -> str:
 
 
 def _error(entry: Any) -> int:
-    if hasattr(entry, "error_code"):
-        return int(entry.error_code)
-    partitions: Sequence[Any] = getattr(entry, "partition_responses", None) or entry.partitions
-    return int(partitions[0].error_code)
+    for code in ("error_code", "partition_error_code"):
+        if hasattr(entry, code):
+            return int(getattr(entry, code))
+    partitions: Sequence[Any] = next(getattr(entry, each) for each in PARTITIONS if hasattr(entry, each))
+    return _error(partitions[0])
 
 
 def test_every_row_of_the_table_has_a_case_and_a_guard_or_is_named_without_one() -> None:
@@ -125,7 +143,7 @@ async def test_denied_entries_get_an_error_and_the_others_are_handled(row: Row, 
 @pytest.mark.parametrize("row", TABLE, ids=lambda row: row.key.name)
 async def test_an_authorizer_that_denies_nothing_gives_no_denial(row: Row, tmp_path: Path) -> None:
     case = CASES[row.key]
-    denials = {TOPIC_FAILED, CLUSTER_FAILED, ErrorCode.GROUP_AUTHORIZATION_FAILED}
+    denials = {TOPIC_FAILED, CLUSTER_FAILED, ErrorCode.GROUP_AUTHORIZATION_FAILED, TRANSACTION_FAILED}
     async with guarded(tmp_path) as (one, _):
         found = answers(await one.ask(case.request, case.version))
         assert set(found) == set(case.answers)
@@ -161,6 +179,47 @@ async def test_a_transactional_id_is_checked_before_records_are_appended(tmp_pat
         rules.denied = {(Operation.WRITE, TRANSACTION, "tx")}
         response = await one.ask(producing("open", transactional_id="tx"), 9)
         assert answers(response) == {"open": ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED}
+
+
+async def test_a_transactional_id_is_checked_before_anything_becomes_part_of_its_transaction(tmp_path: Path) -> None:
+    async with guarded(tmp_path) as (one, rules):
+        rules.denied = {(Operation.WRITE, TRANSACTION, "tx")}
+        assert answers(await one.ask(added("open", "secret"), 3)) == dict.fromkeys(
+            ["open", "secret"], TRANSACTION_FAILED
+        )
+        assert answers(await one.ask(added_offsets("g"), 4)) == {"": TRANSACTION_FAILED}
+        assert answers(await one.ask(commit_in_transaction("g", "open"), 4)) == {"open": TRANSACTION_FAILED}
+
+
+async def test_offsets_in_a_transaction_need_the_group_too(tmp_path: Path) -> None:
+    async with guarded(tmp_path) as (one, rules):
+        rules.denied = {(Operation.READ, GROUP, "g")}
+        refused = ErrorCode.GROUP_AUTHORIZATION_FAILED
+        assert answers(await one.ask(added_offsets("g"), 4)) == {"": refused}
+        assert answers(await one.ask(commit_in_transaction("g", "open"), 4)) == {"open": refused}
+
+
+@pytest.mark.parametrize("enough", [Operation.ALTER, Operation.CLUSTER_ACTION])
+async def test_administrators_write_markers_and_so_do_brokers(tmp_path: Path, enough: Operation) -> None:
+    async with guarded(tmp_path) as (one, rules):
+        rules.denied = on_cluster(*({Operation.ALTER, Operation.CLUSTER_ACTION} - {enough}))
+        assert answers(await one.ask(marker("open"), 1)) == {"open": NONE}
+
+
+async def test_a_broker_that_verifies_needs_the_clusters_permission_alone(tmp_path: Path) -> None:
+    transaction = AddPartitionsToTxnTransaction(
+        transactional_id="tx",
+        producer_id=1,
+        producer_epoch=0,
+        verify_only=True,
+        topics=[AddPartitionsToTxnTopic(name="open", partitions=[0])],
+    )
+    request = AddPartitionsToTxnRequest(transactions=[transaction])
+    async with guarded(tmp_path) as (one, rules):
+        rules.denied = {(Operation.WRITE, TRANSACTION, "tx"), (Operation.WRITE, TOPIC, "open")}
+        assert answers(await one.ask(request, 4)) == {"tx": ErrorCode.NOT_COORDINATOR}
+        rules.denied = on_cluster(Operation.CLUSTER_ACTION)
+        assert answers(await one.ask(request, 4)) == {"": CLUSTER_FAILED}
 
 
 async def test_an_idempotent_producer_needs_one_topic_that_it_may_write_to(tmp_path: Path) -> None:

@@ -8,7 +8,7 @@ import pytest
 import trio
 import trio.testing
 
-from ottla.broker.handlers import leader_and_isr
+from ottla.broker.handlers import describe_transactions, leader_and_isr
 from ottla.broker.loop.deferred import CloseConnection, Deferred
 from ottla.broker.net.reply import Owed
 from ottla.broker.net.session import ClientSession, RequestContext
@@ -19,6 +19,14 @@ from ottla.broker.requests.table import Row
 from ottla.wire.api_keys import ApiKey
 from ottla.wire.codec import decode_response, encode_request
 from ottla.wire.errors import DecodeError, ErrorCode, KafkaError
+from ottla.wire.messages.add_partitions_to_txn import (
+    AddPartitionsToTxnRequest,
+    AddPartitionsToTxnResponse,
+    AddPartitionsToTxnResult,
+    AddPartitionsToTxnTopic,
+    AddPartitionsToTxnTransaction,
+)
+from ottla.wire.messages.describe_transactions import DescribeTransactionsRequest, DescribeTransactionsResponse
 from ottla.wire.messages.join_group import JoinGroupRequest, JoinGroupRequestProtocol, JoinGroupResponse
 from ottla.wire.messages.leader_and_isr import (
     LeaderAndIsrPartitionState,
@@ -151,6 +159,82 @@ async def test_parts_are_joined_to_one_response(asked: dict[str, int]) -> None:
     assert response == ListOffsetsResponse.decode(look_up(request, RequestContext(2, 1)).encode(VERSION), VERSION)
     assert sum(sizes) == sum(asked.values())
     assert max(sizes) <= 400
+
+
+async def test_parts_are_joined_by_name_because_a_part_may_answer_in_another_order() -> None:
+    """As OffsetCommit does: it answers unknown topics first."""
+
+    def handle(request: ListOffsetsRequest, context: RequestContext) -> ListOffsetsResponse:
+        response = look_up(request, context)
+        response.topics = sorted(response.topics, key=lambda topic: topic.name)
+        return response
+
+    asked = {"known": 150, "alpha": 5000, "zulu": 120}
+    response = await ask(handle, offsets(**asked))
+    assert isinstance(response, ListOffsetsResponse)
+    assert {topic.name: [each.partition_index for each in topic.partitions] for topic in response.topics} == {
+        name: list(range(count)) for name, count in asked.items()
+    }
+
+
+async def test_partitions_of_a_client_are_put_into_its_transaction_together() -> None:
+    sizes = []
+
+    def handle(request: AddPartitionsToTxnRequest, context: RequestContext) -> AddPartitionsToTxnResponse:
+        sizes.append(len(request.v3_and_below_topics))
+        return AddPartitionsToTxnResponse()
+
+    wanted = [AddPartitionsToTxnTopic(name=f"t{each}", partitions=[0]) for each in range(5000)]
+    await ask(handle, AddPartitionsToTxnRequest(v3_and_below_topics=wanted))
+    assert sizes == [5000]
+
+
+async def test_requests_about_many_transactions_are_cut_into_transactions() -> None:
+    described: list[int] = []
+
+    def describe(request: DescribeTransactionsRequest, context: RequestContext) -> DescribeTransactionsResponse:
+        described.append(len(request.transactional_ids))
+        return describe_transactions.error_response(request, context.api_version, ErrorCode.NOT_COORDINATOR)
+
+    names = [f"tx-{each}" for each in range(5000)]
+    request = DescribeTransactionsRequest(transactional_ids=names)
+    async with trio.open_nursery() as nursery:
+        owed = begin(serving(describe, nursery, ApiKey.DESCRIBE_TRANSACTIONS), request, 0)
+        await settled()
+    whole = owed.deferred.response
+    _, response = decode_response(memoryview(b"".join(whole))[4:], DescribeTransactionsRequest, 0)
+    assert isinstance(response, DescribeTransactionsResponse)
+    assert [each.transactional_id for each in response.transaction_states] == names
+    assert described == [200] * 25
+
+
+async def test_questions_of_a_broker_are_answered_for_each_transaction() -> None:
+    sizes = []
+
+    def handle(request: AddPartitionsToTxnRequest, context: RequestContext) -> AddPartitionsToTxnResponse:
+        sizes.append(len(request.transactions))
+        results = [
+            AddPartitionsToTxnResult(transactional_id=each.transactional_id, topic_results=())
+            for each in request.transactions
+        ]
+        return AddPartitionsToTxnResponse(results_by_transaction=results)
+
+    names = [f"tx-{each}" for each in range(2000)]
+    topics = [AddPartitionsToTxnTopic(name="orders", partitions=[0])]
+    request = AddPartitionsToTxnRequest(
+        transactions=[
+            AddPartitionsToTxnTransaction(transactional_id=name, producer_id=1, producer_epoch=0, topics=topics)
+            for name in names
+        ]
+    )
+    async with trio.open_nursery() as nursery:
+        owed = begin(serving(handle, nursery, ApiKey.ADD_PARTITIONS_TO_TXN), request, 5)
+        await settled()
+    whole = owed.deferred.response
+    _, response = decode_response(memoryview(b"".join(whole))[4:], AddPartitionsToTxnRequest, 5)
+    assert isinstance(response, AddPartitionsToTxnResponse)
+    assert [each.transactional_id for each in response.results_by_transaction] == names
+    assert sizes == [20] * 100
 
 
 async def test_fields_of_the_whole_response_come_once() -> None:

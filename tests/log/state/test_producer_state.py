@@ -6,8 +6,8 @@ from crc32c import crc32c
 from ottla.log.state.producer_snapshot import CorruptSnapshotError, SnapshotEntry, decode_snapshot, encode_snapshot
 from ottla.log.state.producer_state import ProducerState
 from ottla.wire.errors import ErrorCode, KafkaError
-from ottla.wire.records.batch import BatchHeader, ControlType, build_control_batch, parse_header
-from tests.log.building import NOW_MS, produced
+from ottla.wire.records.batch import BatchHeader
+from tests.log.building import NOW_MS, marker, produced
 
 pytestmark = pytest.mark.once
 
@@ -46,6 +46,15 @@ def test_an_unknown_producer_may_start_at_any_sequence(tmp_path: Path, sequence:
 def test_an_unknown_producer_needs_an_epoch_of_minus_one_or_more(tmp_path: Path) -> None:
     assert _state(tmp_path).check(_header(epoch=-1)) is None
     assert _refusal(_state(tmp_path), _header(epoch=-2)) is ErrorCode.INVALID_PRODUCER_EPOCH
+
+
+def test_a_producer_without_an_epoch_may_use_any_sequence(tmp_path: Path) -> None:
+    state = _state(tmp_path, _header(2, 7, epoch=-1))
+    assert state.check(_header(1, 4, epoch=-1)) is None
+    assert state.check(_header(1, 4, epoch=0)) is None
+    duplicate = state.check(_header(2, 7, epoch=-1))
+    assert duplicate is not None
+    assert duplicate.first_offset == 0
 
 
 @pytest.mark.parametrize("sequence", [0, 1, 3, 4, 6, 100])
@@ -114,27 +123,14 @@ def test_a_transaction_is_open_from_its_first_batch_to_its_marker(tmp_path: Path
     assert _refusal(state, _header(1, 15)) is ErrorCode.INVALID_TXN_STATE
     state.remove_expired(NOW_MS * 2)
     assert state.first_unstable_offset(NOW_MS) == 5
-    marker = memoryview(
-        build_control_batch(
-            ControlType.COMMIT, producer_id=PRODUCER, producer_epoch=0, coordinator_epoch=4, timestamp=NOW_MS + 9
-        )
-    )
-    header = parse_header(marker)
-    assert state.check(header) is None
-    assert state.end_transaction(header, marker, 15) is None
+    commit = marker(PRODUCER, coordinator_epoch=4, timestamp=NOW_MS + 9)
+    state.check_marker(commit.header, commit.data, 0)
+    assert state.end_transaction(commit.header, commit.data, 15) is None
     assert state.first_unstable_offset(15) == 5
     assert state.first_unstable_offset(16) is None
     entry = state.entries[PRODUCER]
     assert (entry.coordinator_epoch, entry.last_timestamp, entry.last_sequence) == (4, NOW_MS + 9, 14)
     assert state.check(_header(1, 15)) is None
-
-
-def test_a_marker_of_an_older_epoch_is_fenced(tmp_path: Path) -> None:
-    state = _state(tmp_path, _header(epoch=5, transactional=True))
-    marker = build_control_batch(
-        ControlType.ABORT, producer_id=PRODUCER, producer_epoch=4, coordinator_epoch=4, timestamp=NOW_MS
-    )
-    assert _refusal(state, parse_header(marker)) is ErrorCode.INVALID_PRODUCER_EPOCH
 
 
 def test_a_silent_producer_expires(tmp_path: Path) -> None:

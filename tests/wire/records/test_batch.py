@@ -3,6 +3,7 @@
 from struct import pack_into
 
 import pytest
+from crc32c import crc32c
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -18,6 +19,7 @@ from ottla.wire.records.batch import (
     TimestampType,
     build_batch,
     build_control_batch,
+    build_marker,
     control_type,
     crc_is_valid,
     end_transaction_marker,
@@ -179,6 +181,47 @@ def test_a_marker_comes_back_as_it_was(kind: ControlType) -> None:
     assert (header.is_control, header.is_transactional, header.base_sequence) == (True, True, -1)
     assert control_type(batch) is kind
     assert end_transaction_marker(batch) == EndTransactionMarker(kind, 12)
+
+
+@pytest.mark.parametrize(
+    ("kind", "number", "stamp", "attributes"),
+    [
+        (ControlType.ABORT, 0, TimestampType.CREATE_TIME, 0x30),
+        (ControlType.COMMIT, 1, TimestampType.CREATE_TIME, 0x30),
+        (ControlType.COMMIT, 1, TimestampType.LOG_APPEND_TIME, 0x38),
+    ],
+)
+def test_a_marker_has_the_layout_of_kafka(
+    kind: ControlType, number: int, stamp: TimestampType, attributes: int
+) -> None:
+    batch = bytes(build_marker(0x0102030405060708, 0x1112, kind, 0x21222324, NOW, stamp))
+    record = (
+        b"\0"  # attributes
+        b"\0"  # the delta of the timestamp
+        b"\0"  # the delta of the offset
+        b"\x08" + bytes(3) + bytes([number]) +  # the key: 4 bytes, version 0, type
+        b"\x0c" + bytes(2) + b"\x21\x22\x23\x24"  # the value: 6 bytes, version 0, coordinator epoch
+        b"\0"  # no headers
+    )  # fmt: skip
+    body = b"".join(
+        [
+            attributes.to_bytes(2, "big"),
+            bytes(4),  # the delta of the last offset
+            NOW.to_bytes(8, "big"),
+            NOW.to_bytes(8, "big"),
+            b"\1\2\3\4\5\6\7\x08",
+            b"\x11\x12",
+            b"\xff\xff\xff\xff",  # no sequence
+            b"\0\0\0\1",
+            b"\x20",  # the size of the record
+            record,
+        ]
+    )
+    crc = crc32c(body).to_bytes(4, "big")
+    assert batch == bytes(8) + b"\0\0\0\x42" + b"\xff\xff\xff\xff" + b"\2" + crc + body
+    assert len(batch) == 78
+    assert end_transaction_marker(batch) == EndTransactionMarker(kind, 0x21222324)
+    assert [each.timestamp for each in iter_records(batch)] == [NOW]
 
 
 @pytest.mark.parametrize(

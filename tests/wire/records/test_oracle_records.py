@@ -19,6 +19,7 @@ from ottla.wire.records.batch import (
     TimestampType,
     build_batch,
     build_control_batch,
+    build_marker,
     crc_is_valid,
     end_transaction_marker,
     iter_records,
@@ -169,6 +170,7 @@ def test_markers_are_byte_for_byte_those_of_kafka(kafka: Java, kind: ControlType
         kind, producer_id=9, producer_epoch=2, coordinator_epoch=31, timestamp=NOW, base_offset=77, leader_epoch=4
     )
     assert ours.hex() == kafka.ask("marker", kind.name, 31, 9, 2, NOW, 77, 4)[0]
+    assert build_marker(9, 2, kind, 31, NOW).hex() == kafka.ask("marker", kind.name, 31, 9, 2, NOW, 0, -1)[0]
     assert kafka.ask("read", ours.hex()) == words(bytes(ours))
 
 
