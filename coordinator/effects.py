@@ -40,7 +40,7 @@ class Producer(NamedTuple):
 
     producer_id: int
     producer_epoch: int
-    guard: object = None
+    guard: Any = None
     """The log's own proof that the transaction was verified; the coordinator hands it on."""
 
 

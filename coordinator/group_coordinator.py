@@ -159,10 +159,13 @@ class GroupCoordinator:
         else:
             self.runtime.decide(found, found.shard.offset_commit, request, reply)
 
-    def refusal(self, group_id: str) -> ErrorCode:
-        """The error of requests for a group that this broker does not coordinate now, NONE if it does."""
+    def begin_txn_commit(self, group_id: str) -> ErrorCode:
+        """Create the group if it is unknown, before the transaction is verified. Returns an error if it is not here."""
         found = self._find(group_id)
-        return found if isinstance(found, ErrorCode) else ErrorCode.NONE
+        if isinstance(found, ErrorCode):
+            return found
+        self.runtime.decide(found, found.shard.begin_txn_commit, group_id)
+        return ErrorCode.NONE
 
     def txn_offset_commit(
         self,

@@ -108,10 +108,15 @@ class GroupShard:
             group = self._create(request.group_id, decision.now_ms)
         offsets.commit(decision, group, request, self._next_order(), send)
 
+    def begin_txn_commit(self, decision: Decision, group_id: str) -> None:
+        """Create a group that is unknown: as in Kafka it exists even if the commit is refused, until groups expire."""
+        if group_id not in self.groups:
+            self._create(group_id, decision.now_ms)
+
     def txn_offset_commit(
         self, decision: Decision, request: OffsetCommitRequest, producer: Producer, send: Send
     ) -> None:
-        """Commit offsets in a transaction. The first commit creates a group, as in Kafka even if it is refused."""
+        """Commit offsets in a transaction. The group may have been deleted since `begin_txn_commit`."""
         group = self.groups.get(request.group_id) or self._create(request.group_id, decision.now_ms)
         transaction = self._transaction(producer.producer_id)
         offsets.commit(decision, group, request, self._next_order(), send, producer=producer, transaction=transaction)

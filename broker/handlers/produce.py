@@ -126,17 +126,17 @@ def handle(
 
 
 def error_response(request: ProduceRequest, version: int, code: ErrorCode) -> ProduceResponse:
-    """Return the error for each partition. With acks=0 close the connection."""
+    """Return the error for each partition, also for one that is there twice. With acks=0 close the connection."""
     if request.acks == 0:
         raise CloseConnection(f"Produce with acks=0: {code.name}")
+    refused: dict[tuple[str, bytes], dict[int, PartitionProduceResponse]] = {}
+    for topic in request.topic_data:
+        found = refused.setdefault((topic.name, topic.topic_id), {})
+        found.update((data.index, failed(data.index, code)) for data in topic.partition_data)
     return ProduceResponse(
         responses=[
-            TopicProduceResponse(
-                name=topic.name,
-                topic_id=topic.topic_id,
-                partition_responses=[failed(data.index, code) for data in topic.partition_data],
-            )
-            for topic in request.topic_data
+            TopicProduceResponse(name=name, topic_id=topic_id, partition_responses=[*found.values()])
+            for (name, topic_id), found in refused.items()
         ]
     )
 
@@ -289,8 +289,7 @@ class _Produce:
         except CloseConnection as reason:
             reply.close(reason)
         except Exception:
-            logger.exception("A bug: Produce failed, its connection is closed")
-            reply.close(CloseConnection("Produce failed"))
+            self._end_after_bug(reply)
 
     def _go_on(self) -> _Response:
         """Validate and append what is not answered yet."""
@@ -354,7 +353,6 @@ class _Produce:
         self, plans: Mapping[Key, _ToValidate], slow: Container[Key], deferred: Deferred[_OrNone]
     ) -> None:
         """Validate slow batches in a worker thread, one after the other, then append."""
-        response: _Response
         try:
             batches = {}
             for key, plan in plans.items():
@@ -364,15 +362,17 @@ class _Produce:
             deferred.close(reason)
             return
         except Exception:
-            logger.exception(
-                "A bug: Produce failed, the client gets UNKNOWN_SERVER_ERROR, or with acks=0 is disconnected"
-            )
-            if not self._acks:
-                deferred.close(CloseConnection("Produce with acks=0 failed"))
-                return
-            failed = {key: failed(key[1], ErrorCode.UNKNOWN_SERVER_ERROR) for key in self._entries}
-            response = self._maker.response(failed)
+            self._end_after_bug(deferred)
+            return
         self._pass_on(response, deferred)
+
+    def _end_after_bug(self, deferred: Deferred[_OrNone]) -> None:
+        logger.exception("A bug: Produce failed, the client gets UNKNOWN_SERVER_ERROR, or with acks=0 is disconnected")
+        if self._acks:
+            answers = {key: failed(key[1], ErrorCode.UNKNOWN_SERVER_ERROR) for key in self._entries}
+            deferred.complete(self._maker.response(answers))
+        else:
+            deferred.close(CloseConnection("Produce with acks=0 failed"))
 
     def _pass_on(self, response: _Response, deferred: Deferred[_OrNone]) -> None:
         if isinstance(response, Deferred):

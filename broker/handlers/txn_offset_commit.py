@@ -3,6 +3,7 @@
 Behaviour:
 - The reply comes when the offsets are in __consumer_offsets. They count from the marker of the transaction on.
 - The coordinator of the transaction is asked first whether the group's partition of __consumer_offsets belongs to it.
+- An unknown group is created first, even if the commit is refused then.
 - Partitions that do not exist get UNKNOWN_TOPIC_OR_PARTITION. If none is left, nobody is asked.
 - Of a partition that is named twice, the last offset counts, and is answered once.
 Versions: 0 to 4. Before 2 COORDINATOR_NOT_AVAILABLE instead of COORDINATOR_LOAD_IN_PROGRESS; from 2 the leader epoch of
@@ -57,7 +58,7 @@ def handle(
         else:
             groups.txn_offset_commit(request, version, reply.complete, outcome.guard)
 
-    refusal = groups.refusal(request.group_id)
+    refusal = groups.begin_txn_commit(request.group_id)
     if refusal:
         verified(Verification(refusal))
     else:

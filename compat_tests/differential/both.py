@@ -36,6 +36,8 @@ UUID: Final = re.compile("[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")
 _API_VERSIONS: Final = 18
 _MODULES: Final = (kafka.protocol.admin, kafka.protocol.consumer, kafka.protocol.metadata, kafka.protocol.producer)
 
+# Lists without a significant order.
+_SETS: Final = ("partitions", "unknown_state_filters")
 _BROKER_IDS: Final = frozenset({"node_id", "leader_id", "controller_id", "broker_id", "replica_nodes", "isr_nodes"})
 # The fields that identify an element of an array.
 _IDENTITY: Final = (
@@ -139,8 +141,8 @@ class Names:
             return {key: self.normalised(each, key) for key, each in value.items()}
         if isinstance(value, list | tuple):
             found = [self.normalised(each, name) for each in value]
-            is_of_numbers = name == "partitions" and all(isinstance(each, int) for each in found)
-            return sorted(found) if is_of_numbers else self._keyed(found)
+            is_set = name in _SETS and not any(isinstance(each, dict) for each in found)
+            return sorted(found) if is_set else self._keyed(found)
         words: dict[str, Callable[[], Any]] = {
             "topic_id": lambda: f"id of {self.topics.get(str(value), value)}",
             "cluster_id": lambda: "the cluster" if value == self.cluster_id else value,

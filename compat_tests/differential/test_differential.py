@@ -5,6 +5,7 @@ from collections.abc import Iterator
 import pytest
 
 from compat_tests.differential.both import Both, api_key, unexplained
+from compat_tests.differential.generated.specification import key_of
 from compat_tests.differential.scenarios import (
     GROUP_SCENARIOS,
     SCENARIOS,
@@ -16,6 +17,7 @@ from compat_tests.differential.scenarios import (
     topics,
 )
 from compat_tests.support.brokers import ApacheKafka, Ottla, running
+from compat_tests.transactions.illegal.scenarios import SCENARIOS as ILLEGAL_ACTS
 
 pytestmark = pytest.mark.slow
 # Requests between brokers, which Kafka 4 does not have any more.
@@ -45,4 +47,6 @@ def test_both_answer_alike(both: Both, scenario: Scenario) -> None:
 
 def test_every_api_that_ottla_advertises_is_asked(both: Both) -> None:
     asked = {api_key(each.api) for each in SCENARIOS + GROUP_SCENARIOS}
+    # `test_illegal_acts_in_all_versions` asks Apache Kafka 4.3.1, too.
+    asked |= {key_of(each.subject) for each in ILLEGAL_ACTS}
     assert asked == set(both.ottla.versions) - OF_BROKERS

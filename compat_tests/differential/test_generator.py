@@ -1,6 +1,8 @@
 """The generator, the comparison and the shrinking of `test_generated`, without brokers."""
 
+import base64
 import random
+import struct
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
@@ -77,6 +79,8 @@ SPOILED: Mapping[str, Sequence[dict[str, Any]]] = {
     "AlterConfigs": ({"resources": [{"resourceType": 2, "resourceName": Own("topic", "t")}] * 2},),
     "CreatePartitions": ({"topics": [{"name": "t", "count": -(2**31)}]},),
     "OffsetFetch": ({"groups": []},),
+    "AddPartitionsToTxn": ({"transactions": []},),
+    "WriteTxnMarkers": ({"markers": [{"topics": [{"name": "t", "partitionIndexes": [0, 0]}]}]},),
     "LeaderAndIsr": ({"topicStates": [{"topicName": Own("topic", "long", 250)}]},),
 }
 
@@ -127,6 +131,18 @@ def test_an_own_value_is_what_the_broker_has_told(learned: Learned) -> None:
     words = [learned.topic_word(each) for each in ("an id", "its next id", "?")]
     assert words == ["id 0 of s1-t", "id 1 of s1-t", "id ?"]
     assert learned.value(Own("topic_id", "t")) == "its next id"
+
+
+def test_a_transactional_producer_is_known_by_its_number(learned: Learned) -> None:
+    for number, name in enumerate((None, Own("transactional_id", "x"), "odd")):
+        told = {"error_code": 0, "producer_id": 50 + number, "producer_epoch": 2}
+        learned.learn("InitProducerId", {}, {"transactionalId": name}, "a", told)
+    assert learned.transactional == {1: "x"}
+    who = Own("transactional_id", "x"), Own("producer", "", 1), Own("producer_epoch", "-1", 1)
+    assert [learned.value(each) for each in who] == ["s1-x", 51, 1]
+    data = base64.b64decode(learned.value(Records(producer=1, epoch=1, transactional=True, control=True)))
+    assert struct.unpack_from(">h", data, 21) == (0x30,)
+    assert struct.unpack_from(">qhi", data, 43) == (51, 3, 0)
 
 
 def test_a_fetch_session_goes_on_with_the_next_epoch(learned: Learned) -> None:

@@ -218,16 +218,16 @@ async def test_a_marker_that_is_appended_during_the_load_is_left_to_the_replay(
 async def test_a_commit_in_a_transaction_is_refused_where_its_group_is_not_coordinated(
     broker: Broker, autojump_clock: MockClock
 ) -> None:
-    coordinator = broker.coordinator
-    assert refused_commit(broker.txn_commit(5)) == coordinator.refusal("g") == ErrorCode.NOT_COORDINATOR
-    assert refused_commit(broker.txn_commit(5, group="")) == coordinator.refusal("") == ErrorCode.INVALID_GROUP_ID
+    coordinator, begin = broker.coordinator, broker.coordinator.begin_txn_commit
+    assert refused_commit(broker.txn_commit(5)) == begin("g") == ErrorCode.NOT_COORDINATOR
+    assert refused_commit(broker.txn_commit(5, group="")) == begin("") == ErrorCode.INVALID_GROUP_ID
     coordinator.runtime.begin_loading(0, EPOCH)
-    assert refused_commit(broker.txn_commit(5)) == coordinator.refusal("g") == ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
+    assert refused_commit(broker.txn_commit(5)) == begin("g") == ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
     coordinator.runtime.loaded(0, EPOCH)
-    assert refused_commit(broker.txn_commit(5)) == coordinator.refusal("g") == ErrorCode.NONE
+    assert refused_commit(broker.txn_commit(5)) == begin("g") == ErrorCode.NONE
     assert refused_commit(broker.txn_commit(5, member=("m", 1))) == ErrorCode.UNKNOWN_MEMBER_ID
     coordinator.runtime.shut_down()
-    assert refused_commit(broker.txn_commit(5)) == coordinator.refusal("g") == ErrorCode.COORDINATOR_NOT_AVAILABLE
+    assert refused_commit(broker.txn_commit(5)) == begin("g") == ErrorCode.COORDINATOR_NOT_AVAILABLE
 
 
 @pytest.mark.parametrize(("version", "error"), [(1, ErrorCode.COORDINATOR_NOT_AVAILABLE), (2, None)])

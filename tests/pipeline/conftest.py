@@ -1,10 +1,10 @@
-"""A broker with transactions, for all tests of a process."""
+"""Brokers with transactions, for all tests of a process."""
 
 from collections.abc import Iterator
 
 import pytest
 
-from compat_tests.support.brokers import ApacheKafka, Broker, running
+from compat_tests.support.brokers import ApacheKafka, Broker, Ottla, running
 
 # One partition each for transactions and groups, which it makes sooner.
 SETTINGS = (
@@ -22,3 +22,17 @@ def apache_kafka() -> Iterator[Broker]:
     """Run Apache Kafka."""
     with running(ApacheKafka, SETTINGS) as broker:
         yield broker
+
+
+@pytest.fixture(scope="session")
+def ottla_with_transactions() -> Iterator[Broker]:
+    """Run Ottla."""
+    with running(Ottla, SETTINGS) as broker:
+        yield broker
+
+
+@pytest.fixture(params=["apache_kafka", "ottla_with_transactions"])
+def transactional(request: pytest.FixtureRequest) -> Broker:
+    """Return one broker after the other."""
+    found: Broker = request.getfixturevalue(request.param)
+    return found

@@ -107,8 +107,7 @@ def committed(bootstrap: str, topic: str, count: int) -> list[bytes]:
 
 @pytest.mark.parametrize(
     ("broker", "kind"),
-    # Ottla has no transactions yet.
-    [(Ottla, "jdbc"), (Ottla, "parquet"), *((ApacheKafka, kind) for kind in SINKS)],
+    [(Ottla, "topic"), (Ottla, "parquet"), *((ApacheKafka, kind) for kind in SINKS)],
     indirect=["broker"],
 )
 @pytest.mark.trials(few=2, soak=20)

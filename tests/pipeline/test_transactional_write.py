@@ -1,4 +1,4 @@
-"""One task's records of a batch, on Apache Kafka: tried again, interrupted, killed, overtaken."""
+"""One task's records of a batch, on Apache Kafka and on Ottla: tried again, interrupted, killed, overtaken."""
 
 import contextlib
 import itertools
@@ -11,9 +11,11 @@ from collections.abc import Iterable, Iterator
 
 import confluent_kafka
 import pytest
+from kafka.protocol.api_key import ApiKey
 
 from compat_tests.support.brokers import Broker, Ottla, running
 from compat_tests.support.clients import PATIENCE_S, create_topic
+from ottla.pipeline import transactions
 from ottla.pipeline.settings import JobError
 from ottla.pipeline.transactional_write import Record, Written, write_once
 from ottla.pipeline.transactions import Batch, Target, check_transactions, kafka_settings
@@ -43,8 +45,8 @@ def values(broker: Broker, target: Target) -> list[bytes | None]:
     return [seen.value for seen in committed(broker, target.topic)]
 
 
-def test_a_batch_that_is_written_again_changes_nothing(apache_kafka: Broker) -> None:
-    target = new_target(apache_kafka)
+def test_a_batch_that_is_written_again_changes_nothing(transactional: Broker) -> None:
+    target = new_target(transactional)
     headers = (("trace", b"1"), ("trace", b""))
     first = [
         Record(target.topic, b"key", b"value", headers, partition=1, timestamp_ms=EARLIER),
@@ -55,15 +57,15 @@ def test_a_batch_that_is_written_again_changes_nothing(apache_kafka: Broker) -> 
     expected = [Seen(1, record.key, record.value, tuple(record.headers)) for record in first]
     assert write_once(target, 0, FIRST, first) == Written(4)
     assert write_once(target, 0, FIRST, first) == Written(0, repeated=True)
-    assert committed(apache_kafka, target.topic) == expected
-    assert messages(apache_kafka, target.topic)[0].timestamp()[1] == EARLIER
+    assert committed(transactional, target.topic) == expected
+    assert messages(transactional, target.topic)[0].timestamp()[1] == EARLIER
     # Another task of the same batch, the batch after it, and another life of the query.
     assert write_once(target, 1, FIRST, records(target, b"task 1")) == Written(1)
     assert write_once(target, 0, Batch("checkpoint", 1), records(target, b"batch 1")) == Written(1)
     assert write_once(target, 0, Batch("checkpoint", 1), records(target, b"batch 1")) == Written(0, repeated=True)
     assert write_once(target, 0, Batch("checkpoint", 2), []) == Written(0)
     assert write_once(target, 0, Batch("another", 1), records(target, b"another")) == Written(1)
-    assert values(apache_kafka, target) == [b"task 1", b"batch 1", b"another", *(seen.value for seen in expected)]
+    assert values(transactional, target) == [b"task 1", b"batch 1", b"another", *(seen.value for seen in expected)]
 
 
 def test_records_without_a_partition_go_where_other_clients_send_their_keys(apache_kafka: Broker) -> None:
@@ -86,8 +88,8 @@ def test_records_without_a_partition_go_where_other_clients_send_their_keys(apac
     assert committed(apache_kafka, target.topic) == committed(apache_kafka, other.topic)
 
 
-def test_what_an_attempt_leaves_half_written_is_not_seen_and_the_next_one_writes_all(apache_kafka: Broker) -> None:
-    target = new_target(apache_kafka)
+def test_what_an_attempt_leaves_half_written_is_not_seen_and_the_next_one_writes_all(transactional: Broker) -> None:
+    target = new_target(transactional)
 
     def broken() -> Iterator[Record]:
         yield from records(target, *[b"x" * 1_000_000] * 10)
@@ -97,11 +99,11 @@ def test_what_an_attempt_leaves_half_written_is_not_seen_and_the_next_one_writes
         write_once(target, 0, FIRST, broken())
     assert write_once(target, 0, FIRST, records(target, b"a", b"b")) == Written(2)
     # Nothing waits for the end of the first transaction's time.
-    assert values(apache_kafka, target) == [b"a", b"b"]
+    assert values(transactional, target) == [b"a", b"b"]
 
 
-def test_an_attempt_that_was_overtaken_cannot_commit(apache_kafka: Broker) -> None:
-    target = new_target(apache_kafka)
+def test_an_attempt_that_was_overtaken_cannot_commit(transactional: Broker) -> None:
+    target = new_target(transactional)
 
     def overtaken() -> Iterator[Record]:
         yield from records(target, *[b"x" * 1_000_000] * 10)
@@ -111,7 +113,7 @@ def test_an_attempt_that_was_overtaken_cannot_commit(apache_kafka: Broker) -> No
     with pytest.raises(JobError, match=r"task 0 of batch 0 was given up: another attempt at it has begun"):
         write_once(target, 0, FIRST, overtaken())
     assert write_once(target, 0, FIRST, records(target, b"a", b"b")) == Written(0, repeated=True)
-    assert values(apache_kafka, target) == [b"a", b"b"]
+    assert values(transactional, target) == [b"a", b"b"]
 
 
 def test_a_broker_that_does_not_answer_ends_the_attempt_and_the_next_one_writes_all(apache_kafka: Broker) -> None:
@@ -132,15 +134,15 @@ def test_a_broker_that_does_not_answer_ends_the_attempt_and_the_next_one_writes_
 
 @pytest.mark.trials(few=10, soak=50)
 def test_a_writer_killed_at_any_moment_has_written_all_of_a_batch_or_nothing(
-    apache_kafka: Broker, trials: int, seed: int
+    transactional: Broker, trials: int, seed: int
 ) -> None:
     chance = random.Random(seed)
-    target = new_target(apache_kafka, tasks=1)
+    target = new_target(transactional, tasks=1)
     repeated = {}
     for number in range(trials):
         # It is killed as soon as it begins, somewhere around its commit, or when it is done.
         said, wait_s = ((1, 0.0), (2, chance.uniform(0, 0.1)), (3, 0.0))[number % 3]
-        command = [sys.executable, "-m", "tests.pipeline.writing_task", apache_kafka.bootstrap, target.topic]
+        command = [sys.executable, "-m", "tests.pipeline.writing_task", transactional.bootstrap, target.topic]
         with subprocess.Popen([*command, str(number)], stdout=subprocess.PIPE) as child:
             assert child.stdout
             for _ in range(said):
@@ -149,7 +151,7 @@ def test_a_writer_killed_at_any_moment_has_written_all_of_a_batch_or_nothing(
                 child.wait(wait_s)
             child.kill()
         repeated[number] = write_once(target, 0, Batch("checkpoint", number), batch_of(target.topic, number)).repeated
-    assert values(apache_kafka, target) == [each.value for n in range(trials) for each in batch_of(target.topic, n)]
+    assert values(transactional, target) == [each.value for n in range(trials) for each in batch_of(target.topic, n)]
     assert not repeated[0]
     assert repeated[2]
 
@@ -196,10 +198,18 @@ def test_what_cannot_follow_what_was_written_is_refused(apache_kafka: Broker) ->
     assert values(apache_kafka, target) == [b"a"]
 
 
-def test_brokers_without_transactions_are_refused_by_name(apache_kafka: Broker) -> None:
+def test_brokers_without_transactions_are_refused_by_name(
+    apache_kafka: Broker, monkeypatch: pytest.MonkeyPatch
+) -> None:
     check_transactions(apache_kafka.bootstrap)
-    with running(Ottla) as ottla, pytest.raises(JobError) as failure:
+    with running(Ottla) as ottla:
         check_transactions(ottla.bootstrap)
-    assert str(failure.value).startswith(f"the broker at {ottla.bootstrap} has no transactions (no AddPartitionsToTxn")
+        # As if transactions needed something that this broker does not have.
+        needed = (*transactions._NEEDED, ApiKey.CreateDelegationToken)
+        monkeypatch.setattr(transactions, "_NEEDED", needed)
+        with pytest.raises(JobError) as failure:
+            check_transactions(ottla.bootstrap)
+    expected = f"the broker at {ottla.bootstrap} has no transactions (no CreateDelegationToken)"
+    assert str(failure.value) == expected
     with pytest.raises(JobError, match=f"no broker answers at {ottla.bootstrap}"):
         check_transactions(ottla.bootstrap, {"kafka.bootstrap.timeout.ms": "1000"})

@@ -1,4 +1,4 @@
-"""`ottla groups` with the consumer protocol and transactions of Apache Kafka 4.3, which Ottla's broker lacks."""
+"""`ottla groups` with the consumer protocol of Apache Kafka 4.3, which Ottla's broker lacks, and with transactions."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -7,7 +7,7 @@ import confluent_kafka
 import pytest
 import trio
 
-from compat_tests.support.brokers import ApacheKafka, Broker, running
+from compat_tests.support.brokers import ApacheKafka, Broker, Ottla, running
 from compat_tests.support.clients import PATIENCE_S, create_topic
 from compat_tests.tools.group_scenarios import SETTINGS, Members
 from ottla.client.admin.groups.committed_offsets import Committed, Offsets, commit_offsets
@@ -67,20 +67,33 @@ def test_a_group_of_the_consumer_protocol_is_described_reset_and_restored(kafka:
     assert (row["partition"], row["committed_offset"], row["metadata"]) == (0, 0, "mine")
 
 
-def test_markers_of_transactions_are_skipped_for_the_lag_in_seconds(kafka: Broker, env: dict[str, str]) -> None:
-    settings = {"bootstrap.servers": kafka.bootstrap, "transactional.id": "payer", "log_level": 0}
+@pytest.fixture(params=["ottla", "kafka"])
+def broker(request: pytest.FixtureRequest) -> Iterator[Broker]:
+    """Yield either broker, with a topic `payments`."""
+    if request.param == "kafka":
+        yield request.getfixturevalue("kafka")
+        return
+    with running(Ottla) as ottla_broker:
+        create_topic(ottla_broker.bootstrap, "payments", 1, {"retention.ms": "-1"})
+        yield ottla_broker
+
+
+def test_markers_of_transactions_are_skipped_for_the_lag_in_seconds(broker: Broker, env: dict[str, str]) -> None:
+    settings = {"bootstrap.servers": broker.bootstrap, "transactional.id": "payer", "log_level": 0}
     producer = confluent_kafka.Producer(settings)
     producer.init_transactions(PATIENCE_S)
     for number in range(2):
         producer.begin_transaction()
         producer.produce("payments", b"v", timestamp=LONG_AGO + number * 1_000_000)
         producer.commit_transaction(PATIENCE_S)
+    # A new producer of the id comes when the last marker is written.
+    confluent_kafka.Producer(settings).init_transactions(PATIENCE_S)
     # Offsets: a record, a marker, a record, a marker.
     partition = TopicPartition("payments", 0)
-    commit(kafka, "behind", {partition: Committed(1)})
-    commit(kafka, "done", {partition: Committed(3)})
-    commit(kafka, "at-the-start", {partition: Committed(0)})
-    items = {item["group"]: item for item in run(kafka, env, "lag", "*").items}
+    commit(broker, "behind", {partition: Committed(1)})
+    commit(broker, "done", {partition: Committed(3)})
+    commit(broker, "at-the-start", {partition: Committed(0)})
+    items = {item["group"]: item for item in run(broker, env, "lag", "*").items}
     assert (items["done"]["lag"], items["done"]["lag_seconds"]) == (1, 0.0)
     assert items["behind"]["lag"] == 3
     # The marker at offset 1 is new, and the record after it is a million milliseconds newer than the first one.

@@ -14,11 +14,10 @@ from typing import Any
 
 from compat_tests.compatibility.features.declaring import Feature
 from compat_tests.compatibility.features.producing import NOON
-from compat_tests.compatibility.features.transactions import UNSUPPORTED
 from compat_tests.compatibility.observing import Observer
 from compat_tests.compatibility.processes import connect_command, properties, streams_command
 from compat_tests.compatibility.processes import running as running_program
-from compat_tests.compatibility.trials import Trial
+from compat_tests.compatibility.trials import Trial, expect
 from compat_tests.support.brokers import ApacheKafka, running
 from compat_tests.support.zookeeper import free_port
 
@@ -103,7 +102,7 @@ def connect_standalone(trial: Trial, folder: Path) -> None:
 class Worker:
     """A Connect worker in a group of workers, with its REST interface at a port."""
 
-    def __init__(self, trial: Trial, folder: Path, name: str) -> None:
+    def __init__(self, trial: Trial, folder: Path, name: str, **more: object) -> None:
         self.port = free_port()
         storage = {
             f"{what}.storage.{key}": value
@@ -112,7 +111,7 @@ class Worker:
         }
         group = {"group.id": trial.group, "scheduled.rebalance.max.delay.ms": 0}
         listeners = {"listeners": f"http://127.0.0.1:{self.port}", "rest.advertised.host.name": "127.0.0.1"}
-        file = properties(folder / f"{name}.properties", {**worker(trial), **group, **storage, **listeners})
+        file = properties(folder / f"{name}.properties", {**worker(trial, **more), **group, **storage, **listeners})
         self._command = connect_command(trial.version, "cli.ConnectDistributed", file)
         self._folder, self._trial = folder, trial
 
@@ -140,10 +139,10 @@ class Worker:
         return [each["state"] for each in found["tasks"]]
 
 
-@in_folder
-def connect_distributed(trial: Trial, folder: Path) -> None:
-    one, two = (Worker(trial, folder, name) for name in ("one", "two"))
-    connectors = {"source": source(trial, folder), "sink": sink(trial, folder)}
+def copy_in_turns(trial: Trial, folder: Path, required: dict[str, object], **more: object) -> None:
+    """Copy a file to a topic to a file: by one worker, then by another one, which takes over."""
+    one, two = (Worker(trial, folder, name, **more) for name in ("one", "two"))
+    connectors = {"source": {**source(trial, folder), **required}, "sink": sink(trial, folder)}
     append(folder, LINES)
     with two.running():
         with one.running():
@@ -154,6 +153,19 @@ def connect_distributed(trial: Trial, folder: Path) -> None:
             trial.wait_until(partial(written, folder), list(LINES))
         append(folder, MORE)
         trial.wait_until(partial(written, folder), [*LINES, *MORE])
+
+
+@in_folder
+def connect_distributed(trial: Trial, folder: Path) -> None:
+    copy_in_turns(trial, folder, {})
+
+
+@in_folder
+def connect_exactly_once(trial: Trial, folder: Path) -> None:
+    settings = {"exactly_once_source_support": "enabled", "consumer_isolation_level": "read_committed"}
+    copy_in_turns(trial, folder, {"exactly.once.support": "required"}, **settings)
+    # The markers of transactions have offsets.
+    expect(trial.latest() > len(LINES) + len(MORE), True)
 
 
 # Streams
@@ -260,8 +272,9 @@ def mirror_to(trial: Trial, folder: Path) -> None:
 ROWS = [
     Feature("Connect, standalone: a file to a topic to a file, continued after a restart", connect_standalone),
     Feature("Connect, distributed: the same, and one worker takes over from another", connect_distributed),
+    Feature("Connect, distributed: the same, exactly once", connect_exactly_once),
     Feature("Streams: windows are counted, and restored from the changelog", streams),
-    Feature("Streams, exactly once", partial(streams, guarantee="exactly_once_v2"), unsupported=UNSUPPORTED),
+    Feature("Streams, exactly once", partial(streams, guarantee="exactly_once_v2")),
     Feature("MirrorMaker 2: to Kafka 4.3.1, with configs and offsets of groups", mirror_from),
     Feature("MirrorMaker 2: from Kafka 4.3.1, with configs and offsets of groups", mirror_to),
 ]

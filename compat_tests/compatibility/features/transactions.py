@@ -6,8 +6,6 @@ from compat_tests.compatibility.features.declaring import Feature
 from compat_tests.compatibility.features.producing import values
 from compat_tests.compatibility.trials import Trial, expect
 
-UNSUPPORTED = "InitProducerId with a transactional id, and everything after it, does not"
-
 
 def write(trial: Trial, end: str, *texts: str, **more: Any) -> None:
     trial.fill(*texts, transaction={"id": trial.name, "end": end, **more})
@@ -35,7 +33,7 @@ def with_offsets(trial: Trial) -> None:
 
 
 ROWS = [
-    Feature("a transaction is committed", committed, unsupported=UNSUPPORTED),
-    Feature("a transaction is aborted; read_committed skips it", aborted, unsupported=UNSUPPORTED),
-    Feature("offsets are committed in a transaction", with_offsets, unsupported=UNSUPPORTED),
+    Feature("a transaction is committed", committed),
+    Feature("a transaction is aborted; read_committed skips it", aborted),
+    Feature("offsets are committed in a transaction", with_offsets),
 ]

@@ -20,7 +20,6 @@ class Offer(NamedTuple):
 
 _DROPPED: Final = "Kafka 4.0 dropped the oldest versions"
 _SECURITY: Final = "Ottla has no TLS, no SASL, no ACLs and no delegation tokens"
-_TRANSACTIONS: Final = "Ottla has no transactions"
 _QUOTAS: Final = "Ottla has no quotas"
 _FEATURES: Final = "Ottla has no features that are finalized"
 _FORWARDING: Final = "no broker forwards requests to Ottla's controller in an envelope"
@@ -49,13 +48,6 @@ ONLY_ONE_SIDE: Final[Mapping[str, Offer]] = {
     "DescribeDelegationToken": Offer("", "0-3", _SECURITY),
     "DescribeUserScramCredentials": Offer("", "0-0", _SECURITY),
     "AlterUserScramCredentials": Offer("", "0-0", _SECURITY),
-    "AddPartitionsToTxn": Offer("", "0-5", _TRANSACTIONS),
-    "AddOffsetsToTxn": Offer("", "0-4", _TRANSACTIONS),
-    "EndTxn": Offer("", "0-4", _TRANSACTIONS),
-    "WriteTxnMarkers": Offer("", "0-1", _TRANSACTIONS),
-    "TxnOffsetCommit": Offer("", "0-4", _TRANSACTIONS),
-    "DescribeTransactions": Offer("", "0-0", _TRANSACTIONS),
-    "ListTransactions": Offer("", "0-1", _TRANSACTIONS),
     "DescribeClientQuotas": Offer("", "0-1", _QUOTAS),
     "AlterClientQuotas": Offer("", "0-1", _QUOTAS),
     "UpdateFeatures": Offer("", "0-1", _FEATURES),
@@ -90,6 +82,11 @@ HIGHEST: Final[Mapping[str, str]] = {
     "DeleteTopics": "1 1 1 2 3 3 3 4 4 4 5 6",
     "DeleteRecords": "0 0 0 1 1 1 1 1 1 2 2 2",
     "InitProducerId": "0 0 0 1 1 1 1 2 3 3 4 4",
+    "AddPartitionsToTxn": "0 0 0 1 1 1 1 1 1 1 2 3",
+    "AddOffsetsToTxn": "0 0 0 1 1 1 1 1 1 1 2 3",
+    "EndTxn": "0 0 0 1 1 1 1 1 1 1 2 3",
+    "WriteTxnMarkers": "0 0 0 0 0 0 0 0 0 0 0 1",
+    "TxnOffsetCommit": "0 0 0 1 2 2 2 2 3 3 3 3",
     "OffsetForLeaderEpoch": "0 0 0 1 2 2 3 3 3 3 3 4",
     "DescribeConfigs": "0 0 1 2 2 2 2 2 2 3 3 4",
     "AlterConfigs": "0 0 0 1 1 1 1 1 1 1 1 2",
@@ -105,6 +102,8 @@ HIGHEST: Final[Mapping[str, str]] = {
     "AlterPartition": "- - - - - - - - - - 0 0",
     "DescribeCluster": "- - - - - - - - - - - 0",
     "DescribeProducers": "- - - - - - - - - - - 0",
+    "DescribeTransactions": "- - - - - - - - - - - -",
+    "ListTransactions": "- - - - - - - - - - - -",
 }
 
 

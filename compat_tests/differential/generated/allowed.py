@@ -70,7 +70,7 @@ class Unanswered(NamedTuple):
 
 
 _FAILS: Final = "Kafka fails with UNKNOWN_SERVER_ERROR; Ottla answers a specific error"
-_NO_TRANSACTIONS: Final = "Ottla has no transactions, and no topic for them"
+_EPOCHS: Final = "like Kafka 4: an append is of the open transaction only if its epoch is"
 _WORDS: Final = "messages may have other words; most are those of Kafka 4.3"
 _OLD_TIMES: Final = "Kafka cannot recompress records with a negative timestamp"
 _TOO_EARLY: Final = "Ottla fails like Kafka, but before it reads the partitions"
@@ -84,8 +84,6 @@ RULES: Final = (
     Rule("^ApiVersions .*api_keys", "`advertised.ONLY_ONE_SIDE` has these differences"),
     Rule("^Produce v[012].", "like Kafka 4: advertised for librdkafka, but not served", parts=True),
     # Topics
-    Rule("^Metadata .*__transaction_state", _NO_TRANSACTIONS, NOTHING),
-    Rule("^DescribeLogDirs .*__transaction_state", _NO_TRANSACTIONS, NOTHING),
     Rule("^DescribeLogDirs .*__consumer_offsets.*partition_size", "Ottla writes commits in other batches"),
     Rule(
         "^DescribeLogDirs .*partition_size",
@@ -106,8 +104,21 @@ RULES: Final = (
     Rule("^DeleteTopics .*error_code", "like Kafka in KRaft mode: there is no authorization error", 42, 29),
     Rule("^DeleteTopics .* #.*error_code", "for a topic that is named twice Kafka returns the error once", 7, 0),
     # Transactions
-    Rule("^InitProducerId", _NO_TRANSACTIONS, when=conditions.is_transactional, parts=True),
-    Rule("^FindCoordinator", _NO_TRANSACTIONS, when=conditions.is_transactional),
+    Rule("^Produce .*(error_code|closed)$", _EPOCHS, when=conditions.is_in_a_transaction, parts=True),
+    Rule("^Produce .*(log_start|base)_offset$", _EPOCHS, when=conditions.is_in_a_transaction, parts=True),
+    Rule("^TxnOffsetCommit .*error_code$", _EPOCHS, 47, parts=True),
+    Rule(
+        "^OffsetFetch .*error_code$",
+        "a refused commit makes Kafka forget the pending offset of the next epoch of its producer",
+        *(88, NONE, conditions.has_pending_offsets),
+        parts=True,
+    ),
+    Rule(
+        "^AddPartitionsToTxn v[45].*error_code$",
+        "like Kafka 4: a broker that adds partitions needs transaction version 2",
+        *(35, ..., conditions.adds_as_broker),
+        parts=True,
+    ),
     # Reading
     Rule("^ListOffsets .* #", "like Kafka 4: a partition that is named twice is returned once", NOTHING),
     Rule("^(ListOffsets|Fetch)", _TOO_EARLY, when=conditions.is_of_unknown_isolation),
@@ -188,6 +199,8 @@ NOT_ASKED: Final = (
     Requests("AlterConfigs", conditions.names_one_twice, "Kafka fails on it; `test_hostile_inputs` has it"),
     Requests("CreatePartitions", conditions.overflows, "an int overflows in Kafka, which ends without memory"),
     Requests("OffsetFetch", conditions.names_no_group, "Kafka never answers"),
+    Requests("AddPartitionsToTxn", conditions.asks_for_no_transaction, "Kafka never answers"),
+    Requests("WriteTxnMarkers", conditions.marks_twice, "Kafka never answers, if it has one of the partitions only"),
     Requests(
         "LeaderAndIsr",
         conditions.is_fatal_on_disk,

@@ -9,8 +9,8 @@ from compat_tests.hostile.hostile import BATCHES, refused
 from compat_tests.support.talking import SILENT
 
 BUG, NONE, UNKNOWN_TOPIC, NOT_LEADER_OR_FOLLOWER, UNSUPPORTED_VERSION, INVALID_REQUEST = -1, 0, 3, 6, 35, 42
+INVALID_PRODUCER_EPOCH: Final = 47
 ME: Final = 1
-TRANSACTIONS: Final = 1
 ISOLATION_LEVELS: Final = (0, 1)
 KINDS_OF_RESOURCES: Final = (2, 4, 8)
 # Kafka subtracts the current number of partitions.
@@ -62,10 +62,20 @@ def cannot_work(asked: Asked) -> bool:
     return False
 
 
-def is_transactional(asked: Asked) -> bool:
-    """Whether a request has a transactional id, or looks for the coordinator of one."""
-    request = asked.request
-    return request.get("keyType") == TRANSACTIONS or request.get("transactionalId") is not None
+def is_in_a_transaction(asked: Asked) -> bool:
+    """Whether a Produce has a transactional id, and only Kafka accepts it, or each answers another error."""
+    ottla = [*values_of(asked.answers.ottla, "error_code"), *values_of(asked.answers.ottla, "closed")]
+    return asked.request.get("transactionalId") is not None and bool({INVALID_PRODUCER_EPOCH, True} & {*ottla})
+
+
+def has_pending_offsets(asked: Asked) -> bool:
+    """Whether the session has committed offsets in a transaction."""
+    return any(each.api == "TxnOffsetCommit" for each in asked.earlier)
+
+
+def adds_as_broker(asked: Asked) -> bool:
+    """Whether an AddPartitionsToTxn of a broker adds partitions."""
+    return False in values_of(asked.request, "verifyOnly")
 
 
 def compresses_anew(asked: Asked) -> bool:
@@ -174,6 +184,18 @@ def names_one_twice(request: Answer) -> bool:
 def overflows(request: Answer) -> bool:
     """Whether a topic would have a number of partitions far below zero."""
     return any(count < LOWEST_COUNT for count in values_of(request["topics"], "count"))
+
+
+def asks_for_no_transaction(request: Answer) -> bool:
+    """Whether an AddPartitionsToTxn of a broker has no transaction."""
+    return bool(request.get("transactions") == [])
+
+
+def marks_twice(request: Answer) -> bool:
+    """Whether there are several markers, or one for a partition twice."""
+    topics = [each for marker in request["markers"] for each in marker["topics"]]
+    places = [(repr(each["name"]), index) for each in topics for index in each["partitionIndexes"]]
+    return len(request["markers"]) > 1 or len(set(places)) < len(places)
 
 
 def names_no_group(request: Answer) -> bool:

@@ -276,7 +276,8 @@ def _started(kind: type[Broker], stack: contextlib.ExitStack, settings: Sequence
     server = stack.enter_context(zookeeper.running(folder / "zookeeper", ["tickTime=200"]))
     broker = kind(folder, [f"zookeeper.connect={server.connect}", *settings])
     broker.start()
-    stack.callback(broker.stop)
+    # Without a shutdown, because the data is thrown away.
+    stack.callback(broker.kill)
     znodes = KazooClient(server.connect)
     znodes.start()
     try:

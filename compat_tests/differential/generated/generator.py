@@ -7,7 +7,7 @@ from typing import Any, Final, NamedTuple
 from compat_tests.differential.both import Answer
 from compat_tests.differential.generated import pools
 from compat_tests.differential.generated.allowed import is_not_asked
-from compat_tests.differential.generated.own import NO_ID, Learned, Own
+from compat_tests.differential.generated.own import NO_ID, Learned, Own, Records
 from compat_tests.differential.generated.pools import Configs, Pool
 from compat_tests.differential.generated.specification import Field, requests
 
@@ -47,6 +47,7 @@ class Scene:
         self.line = random.choice(LINES)
         self.topic = self.any_topic()
         self.group = random.choice(GROUPS)
+        self.producer = self.any_producer()
         self.is_simple = random.random() < 0.2
         self.goes_on = self.line in learned.fetch_sessions and random.random() < 0.6
 
@@ -54,6 +55,11 @@ class Scene:
         """Return a topic that exists, or one that does not."""
         known = sorted(self.learned.partitions)
         return self.random.choice(known if known and self.random.random() > 0.08 else (*TOPICS, *MISSING))
+
+    def any_producer(self) -> int:
+        """Return the number of a producer: mostly one of the last ones with a transactional id."""
+        known = list(self.learned.transactional)[-3:]
+        return self.random.choice(known) if known and self.random.random() < 0.9 else 0
 
     def is_odd(self) -> bool:
         """Whether the next value is an odd one."""
@@ -277,6 +283,31 @@ def init_producer_id(fields: Answer, scene: Scene) -> None:
         fields |= {"producerId": -1, "producerEpoch": -1}
 
 
+def produce(fields: Answer, scene: Scene) -> None:
+    """Give records of a transaction their transactional id."""
+    if "transactionalId" in fields and not scene.is_odd():
+        batches = [each["records"] for topic in fields["topicData"] for each in topic["partitionData"]]
+        numbers = [each.producer for each in batches if isinstance(each, Records) and each.transactional]
+        if numbers:
+            name = scene.learned.transactional.get(numbers[0])
+            fields["transactionalId"] = Own("transactional_id", name) if name else None
+
+
+def add_partitions_to_txn(fields: Answer, scene: Scene) -> None:
+    """Name each transaction once."""
+    if "transactions" in fields:
+        fields["transactions"] = list({repr(each["transactionalId"]): each for each in fields["transactions"]}.values())
+
+
+def write_txn_markers(fields: Answer, scene: Scene) -> None:
+    """Send one marker, for each partition once."""
+    del fields["markers"][1:]
+    for marker in fields["markers"]:
+        marker["topics"] = list({repr(each["name"]): each for each in marker["topics"]}.values())
+        for topic in marker["topics"]:
+            topic["partitionIndexes"] = list(dict.fromkeys(topic["partitionIndexes"]))
+
+
 def reassignments(fields: Answer, scene: Scene) -> None:
     """Set the replicas to the current ones."""
     for topic in fields["topics"]:
@@ -292,5 +323,8 @@ ADJUSTMENTS: Final[Mapping[str, Adjustment]] = {
     "JoinGroup": join_group,
     "SyncGroup": sync_group,
     "InitProducerId": init_producer_id,
+    "Produce": produce,
+    "AddPartitionsToTxn": add_partitions_to_txn,
+    "WriteTxnMarkers": write_txn_markers,
     "AlterPartitionReassignments": reassignments,
 }

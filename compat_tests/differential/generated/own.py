@@ -71,6 +71,8 @@ class Learned:
         """Member ids by group."""
         self.generations: dict[str, int] = {}
         self.producers: list[tuple[int, int]] = []
+        self.transactional: dict[int, str] = {}
+        """The transactional ids of producers, by the numbers of these, without the prefix."""
         self.fetch_sessions: dict[str, tuple[int, int]] = {}
 
     def value(self, wanted: Any) -> Any:
@@ -185,6 +187,9 @@ class Learned:
             if code == 0:
                 self.generations[group] = answer["generation_id"]
         elif api == "InitProducerId" and code == 0:
+            name = fields.get("transactionalId")
+            if isinstance(name, Own):
+                self.transactional[len(self.producers)] = name.name
             self.producers.append((answer["producer_id"], answer["producer_epoch"]))
         elif api == "Fetch" and "session_id" in answer and code == 0:
             _, epoch = self.fetch_sessions.get(line, (0, 0))

@@ -341,6 +341,16 @@ class Pair:
         options = {"includeSynonyms": False, "includeDocumentation": False}
         return value in json.dumps(side.ask(DESCRIBE_CONFIGS, 4, {"resources": [resource], **options}))
 
+    def settle_transaction(self, transactional_id: Any) -> None:
+        """Wait until no partition of a transactional id waits for a marker."""
+        for side in self.sides:
+            name = side.learned.value(transactional_id)
+            self._wait(partial(self._is_marked, side, name), f"{side.broker.name}: {name}")
+
+    def _is_marked(self, side: Side, name: str) -> bool:
+        (found,) = side.ask(DESCRIBE_TRANSACTIONS, 0, {"transactionalIds": [name]})["transaction_states"]
+        return not found["transaction_state"].startswith("Prepare")
+
     def _wait(self, is_so: Callable[[], bool], what: str) -> None:
         deadline = time.monotonic() + PATIENCE_S
         while not is_so():

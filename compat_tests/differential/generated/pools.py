@@ -14,7 +14,8 @@ from compat_tests.hostile.hostile import BATCHES, GZIP, LZ4, NONE, NOW, SNAPPY, 
 if TYPE_CHECKING:
     from compat_tests.differential.generated.generator import Scene
 
-MAX_INT, MIN_INT, MAX_LONG, MIN_LONG = 2**31 - 1, -(2**31), 2**63 - 1, -(2**63)
+MAX_INT, MIN_INT, MAX_LONG, MIN_LONG, MIN_SHORT = 2**31 - 1, -(2**31), 2**63 - 1, -(2**63), -(2**15)
+TRANSACTIONAL_IDS: Final = ("x0", "x1")
 NAME_LENGTH: Final = 249
 TOPIC, BROKER, LOGGER, METRICS = 2, 4, 8, 16
 HOURS_MS: Final = 36_000_000
@@ -88,6 +89,34 @@ def fetch_epoch(scene: "Scene") -> Any:
     return Own("fetch_epoch", scene.line) if scene.goes_on else scene.random.choice((-1, -1, 0))
 
 
+def transactional_id(scene: "Scene") -> Any:
+    """Return the transactional id of this request's producer; without one a known or a new one."""
+    name = scene.learned.transactional.get(scene.producer)
+    return Own("transactional_id", name or scene.random.choice(TRANSACTIONAL_IDS))
+
+
+def transactional_id_or_none(scene: "Scene") -> Any:
+    """Return a transactional id, or None."""
+    return scene.random.choice((None, transactional_id(scene)))
+
+
+def producer(scene: "Scene") -> Own:
+    """Return the id of this request's producer."""
+    return Own("producer", "", scene.producer)
+
+
+def producer_epoch(scene: "Scene") -> Own:
+    """Return the epoch of this request's producer."""
+    return Own("producer_epoch", "", scene.producer)
+
+
+def other_epoch(scene: "Scene") -> Any:
+    """Return another epoch of this request's producer, or one that is none."""
+    return scene.random.choice(
+        (-1, Own("producer_epoch", "-1", scene.producer), Own("producer_epoch", "+1", scene.producer), MIN_SHORT)
+    )
+
+
 def records(scene: "Scene") -> Records:
     """Return a valid batch; with a producer it has the next sequence."""
     random = scene.random
@@ -95,12 +124,15 @@ def records(scene: "Scene") -> Records:
     start = NOW + 1000 * random.randrange(10)
     if not scene.learned.producers or random.random() < 0.6:
         return Records(size=count, codec=codec, start_ms=start)
-    number = random.randrange(len(scene.learned.producers))
+    number = scene.producer if random.random() < 0.9 else random.randrange(len(scene.learned.producers))
     place = (number, scene.topic)
     sequence = scene.counters.get(place, 0)
     if random.random() < 0.9:
         scene.counters[place] = sequence + count
-    return Records(size=count, codec=codec, start_ms=start, producer=number, sequence=sequence)
+    is_in_transaction = number in scene.learned.transactional and random.random() < 0.9
+    return Records(
+        size=count, codec=codec, start_ms=start, producer=number, sequence=sequence, transactional=is_in_transaction
+    )
 
 
 def odd_records(scene: "Scene") -> Records:
@@ -108,11 +140,16 @@ def odd_records(scene: "Scene") -> Records:
     random = scene.random
     if random.random() < 0.6:
         return Records(damage=random.choice(DAMAGES))
+    producer = random.choice((-1, 0, 1))
+    # A plain batch of a higher epoch makes Kafka refuse the markers of the producer's transaction for ever.
+    is_transactional = producer in scene.learned.transactional
     return Records(
         size=random.choice((1, 2)),
         start_ms=random.choice((NOW, -1, 0, -2, 2**42)),
-        producer=random.choice((-1, 0, 1)),
-        epoch=random.choice((0, 1, -1, -2)),
+        producer=producer,
+        epoch=random.choice((0, -1, -2) if is_transactional else (0, 1, -1, -2)),
+        transactional=random.random() < 0.2,
+        control=random.random() < 0.1,
         sequence=random.choice((0, 1, 5, MAX_INT, -1)),
         key=random.choice((b"k", None)),
     )
@@ -139,9 +176,8 @@ BY_TYPE: Final[dict[str, Pool]] = {
 BY_ENTITY: Final[dict[str, Pool]] = {
     "topicName": Pool((topic_name,), ("", ".", "..", "a b", "é", "a/b", Own("topic", "long", NAME_LENGTH + 1))),
     "groupId": Pool((group,), ("", "é", " ", Own("group", "long", 300))),
-    "transactionalId": Pool((None,), ("", "some")),
+    "transactionalId": Pool((transactional_id,), ("", "é", Own("transactional_id", "new"))),
     "brokerId": Pool((1,), (-1, 9, 1, MAX_INT, MIN_INT)),
-    "producerId": Pool((-1, Own("producer"), Own("producer", "", 1)), (4711, -2, MAX_LONG)),
 }
 
 _PARTITION: Final = Pool((partition,), (another_partition, -1, MAX_INT, MIN_INT))
@@ -213,8 +249,26 @@ BY_NAME: Final[dict[str, Pool]] = {
     "clientSoftwareVersion": Pool(("1", "4.0-x"), ("", " ", "é")),
     "endpointType": Pool((1,), (2, 7, -1, 0)),
     "electionType": Pool((0, 1), (7, -1)),
-    "transactionTimeoutMs": Pool((60_000,), (0, -1, MAX_INT)),
-    "producerEpoch": Pool((-1, Own("producer_epoch")), (0, 5, -2)),
+    # Transactions
+    "transactionTimeoutMs": Pool((600_000,), (0, -1, MAX_INT)),
+    "InitProducerId.transactionalId": Pool((transactional_id_or_none,), ("", "é", Own("transactional_id", "new"))),
+    "InitProducerId.producerId": Pool((-1, producer), (4711, -2, MAX_LONG)),
+    "InitProducerId.producerEpoch": Pool((-1, producer_epoch), (0, 5, -2)),
+    "Produce.transactionalId": Pool((None,), (transactional_id, "")),
+    "v3AndBelowTransactionalId": Pool((transactional_id,), ("", "é", Own("transactional_id", "new"))),
+    "v3AndBelowProducerId": Pool((producer,), (4711, -1, Own("producer"))),
+    "v3AndBelowProducerEpoch": Pool((producer_epoch,), (other_epoch,)),
+    "transactionalIds": Pool((transactional_id,), ("", Own("transactional_id", "new"))),
+    "producerId": Pool((producer,), (4711, -1, Own("producer"))),
+    "producerEpoch": Pool((producer_epoch,), (other_epoch,)),
+    # Kafka refuses the coordinator's own marker for ever after one with a higher epoch of either kind.
+    "WriteTxnMarkers.producerEpoch": Pool((producer_epoch,), (Own("producer_epoch", "-1"), -3)),
+    "coordinatorEpoch": Pool((0,), (-1,)),
+    "verifyOnly": Pool((True,) * 9 + (False,)),
+    "producerIdFilters": Pool((producer,), (4711, -1)),
+    "stateFilters": Pool(("Ongoing", "Empty", "CompleteCommit", "CompleteAbort"), ("none", "", "ongoing", "Dead")),
+    # No short ones, because the brokers' clocks differ.
+    "durationFilter": Pool((-1, HOURS_MS), (-5, MAX_LONG)),
     "path": Pool((Own("log_dir"),), ("/nowhere", "", "relative")),
     "replicas": Pool((1,), (9, -1)),
     "brokerIds": Pool((1,), (9, -1)),

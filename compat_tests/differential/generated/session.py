@@ -20,15 +20,18 @@ from compat_tests.differential.generated.specification import key_of, requests
 LENGTH: Final = 120
 SETTLING_S: Final = 10.0
 NONE, TIMED_OUT = 0, 7
-LEAVE_GROUP, DELETE_TOPICS, DELETE_GROUPS = 13, 20, 42
+LEAVE_GROUP, DELETE_TOPICS, INIT_PRODUCER_ID, DELETE_GROUPS = 13, 20, 22, 42
 INSTANCES: Final = ("i0", "i1", "i2", "")
 # Requests that change nothing, and are retried, because Kafka may give the same answer as Ottla a moment later.
 READS: Final = frozenset(
     {"DescribeCluster", "DescribeConfigs", "DescribeGroups", "DescribeLogDirs", "DescribeProducers", "FindCoordinator"}
     | {"ListGroups", "ListOffsets", "ListPartitionReassignments", "Metadata", "OffsetFetch", "OffsetForLeaderEpoch"}
+    | {"DescribeTransactions", "ListTransactions"}
 )
 CHANGES_OF_TOPICS: Final = ("CreateTopics", "DeleteTopics", "CreatePartitions", "Metadata")
 CHANGES_OF_CONFIGS: Final = ("AlterConfigs", "IncrementalAlterConfigs")
+# Requests that may end a transaction, whose markers come after the answer.
+ENDS_OF_TRANSACTIONS: Final = ("EndTxn", "InitProducerId")
 # Requests that only brokers send: the controller's, and those about replicas to the controller.
 OF_BROKERS: Final = frozenset(
     {"LeaderAndIsr", "StopReplica", "UpdateMetadata", "ControlledShutdown", "AlterPartition", "AllocateProducerIds"}
@@ -59,12 +62,13 @@ _WEIGHTS: Final = {
     "Produce": 8, "Fetch": 6, "ListOffsets": 2, "Metadata": 2, "CreateTopics": 3, "DeleteTopics": 1,
     "CreatePartitions": 1, "JoinGroup": 8, "SyncGroup": 8, "Heartbeat": 3, "LeaveGroup": 3, "OffsetCommit": 6,
     "OffsetFetch": 3, "DescribeGroups": 2, "InitProducerId": 2, "DeleteRecords": 2, "DeleteGroups": 1,
-    "OffsetDelete": 2, "DescribeProducers": 1, "IncrementalAlterConfigs": 2,
+    "OffsetDelete": 2, "DescribeProducers": 1, "IncrementalAlterConfigs": 2, "AddPartitionsToTxn": 4,
+    "AddOffsetsToTxn": 2, "EndTxn": 4, "TxnOffsetCommit": 4, "WriteTxnMarkers": 1,
 }  # fmt: skip
 OF_CLIENTS: Final = Kind(
     in_turn=lambda api: api not in OF_BROKERS,
     weights=_WEIGHTS,
-    opening=(("CreateTopics", 5), ("CreateTopics", 7), ("InitProducerId", 4), ("Produce", 9)),
+    opening=(("CreateTopics", 5), ("CreateTopics", 7), *(("InitProducerId", 4),) * 3, ("Produce", 9)),
     unserved=(("Produce", 0), ("Produce", 1), ("Produce", 2)),
 )
 
@@ -241,6 +245,8 @@ class Sessions:
             outcomes = answers.kafka.get("responses", ())
             if any(each["error_code"] == 0 for each in outcomes):
                 self.pair.settle_configs()
+        elif step.api in ENDS_OF_TRANSACTIONS and step.fields["transactionalId"]:
+            self.pair.settle_transaction(step.fields["transactionalId"])
 
     def _partitions_to_come(self, step: Step, answer: Answer) -> dict[str, int]:
         """Return the partition counts of topics after a CreatePartitions that Kafka has accepted."""
@@ -256,6 +262,7 @@ class Sessions:
         if self.is_spoiled or not self._kind.is_tidy:
             return
         for side in self.pair.sides:
+            _end_transactions(side)
             _remove_groups(side)
             _remove_topics(side)
 
@@ -271,6 +278,13 @@ def topics_of(value: Any) -> list[str]:
 
 def _may_change(step: Step) -> bool:
     return not step.fields.get("validateOnly") and bool(step.fields.get("allowAutoTopicCreation", True))
+
+
+def _end_transactions(side: Side) -> None:
+    """Abort open transactions, which their coordinators would do later."""
+    for name in {*side.learned.transactional.values()}:
+        asked = {"transactionalId": side.learned.value(Own("transactional_id", name)), "transactionTimeoutMs": 60_000}
+        side.ask(INIT_PRODUCER_ID, 4, {**asked, "producerId": -1, "producerEpoch": -1})
 
 
 def _remove_groups(side: Side) -> None:

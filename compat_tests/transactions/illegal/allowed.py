@@ -33,8 +33,8 @@ _ADDING: Final = (
     "client, although no broker asks for it. Kafka 4.3 refuses the whole request, and the id stays busy"
 )
 _EPOCHS: Final = (
-    "as in Kafka 4.3, an append belongs to the open transaction only if its epoch is that of the transaction. Kafka 3.9 "
-    "compares no epochs before it appends, so that a higher one is appended, and a lower one is refused later"
+    "as in Kafka 4.3, an append belongs to the open transaction only if its epoch is that of the transaction. Kafka "
+    "3.9 compares no epochs before it appends: a higher one is appended, and a lower one is refused later"
 )
 _FAILS: Final = "Kafka fails with UNKNOWN_SERVER_ERROR; Ottla answers a specific error"
 _TOO_OLD: Final = "4.3.1 answers otherwise than 3.9.2, which Ottla follows"
@@ -46,8 +46,10 @@ _OF_BOTH: Final = (
 FROM_3_9: Final[Sequence[Allowed]] = (
     *_OF_BOTH,
     Allowed(".", "^AddPartitionsToTxn v[45].*partition_error_code$", _ADDING, _UNSUPPORTED_VERSION, parts=True),
-    Allowed("epoch|^Produce: without acks|a fence", r"^Produce v\d+.*(error_code|closed)$", _EPOCHS, parts=True),
-    Allowed("epoch|fenced", "^Produce .*(log_start_offset|base_offset)$", _EPOCHS),
+    Allowed("the next epoch$|with another id$", "^Produce .*error_code$", _EPOCHS, 47, parts=True),
+    Allowed("the next epoch$", "^Produce .*base_offset$", _EPOCHS, -1, parts=True),
+    Allowed("epoch|fenced", "^Produce .*log_start_offset$", _EPOCHS, -1, 0),
+    Allowed("^Produce: without acks", "^Produce .*closed$", _EPOCHS, True, "nothing", parts=True),
     Allowed("wrong epochs", "^TxnOffsetCommit .*error_code$", _EPOCHS, 47, 0, parts=True),
     Allowed(
         "TxnOffsetCommit: by one that was fenced",
@@ -59,7 +61,7 @@ FROM_3_9: Final[Sequence[Allowed]] = (
         "^Prepare",
         "^(AddPartitions|AddOffsets)ToTxn .*error_code$",
         "as in Kafka 4, a transition that is under way is looked for before the producer's epoch",
-        *(51, 47),
+        51,
     ),
 )
 FROM_4_3: Final[Sequence[Allowed]] = (

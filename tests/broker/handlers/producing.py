@@ -1,6 +1,7 @@
 """Helpers of the tests of Produce."""
 
 from ottla.broker.handlers import produce
+from ottla.broker.handlers.produce import Answer
 from ottla.broker.loop.deferred import Deferred
 from ottla.broker.replicas.partition import Partition
 from ottla.broker.replicas.reads import TO_LOG_END, Reader
@@ -44,14 +45,14 @@ def without_coordinator(house: House) -> Verifier:
     return Verifier(ask, house.metadata, house.start_soon, lambda name: None, lambda: True)
 
 
-def send(
+def begin(
     house: House,
     asked: ProduceRequest,
     version: int = VERSION,
     client_id: str | None = "test",
     verifier: Verifier | None = None,
-) -> ProduceResponse | Deferred[ProduceResponse] | Deferred[ProduceResponse | None] | None:
-    answer = produce.handle(
+) -> Answer:
+    return produce.handle(
         asked,
         context(ApiKey.PRODUCE, version, client_id),
         replicas=house.replicas,
@@ -61,6 +62,17 @@ def send(
         slow_appends=house.parts.slow_appends,
         verifier=verifier or without_coordinator(house),
     )
+
+
+def send(
+    house: House,
+    asked: ProduceRequest,
+    version: int = VERSION,
+    client_id: str | None = "test",
+    verifier: Verifier | None = None,
+) -> Answer:
+    """Return the answer; the response itself, if it is there already."""
+    answer = begin(house, asked, version, client_id, verifier)
     if isinstance(answer, Deferred) and answer.done:
         return answer.response
     return answer

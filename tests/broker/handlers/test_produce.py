@@ -55,6 +55,14 @@ def test_an_error_without_acks_closes_the_connection(house: House) -> None:
         produce.error_response(one(batch(b"a"), acks=0), VERSION, ErrorCode.UNKNOWN_SERVER_ERROR)
 
 
+def test_an_error_of_the_whole_request_is_that_of_each_partition_once() -> None:
+    places = ("other", 0), (TOPIC, 1), ("other", 0), ("other", 2)
+    asked = request(*((*place, batch(b"a")) for place in places))
+    found = produce.error_response(asked, VERSION, ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED)
+    told = [(each.name, [(one.index, one.error_code) for one in each.partition_responses]) for each in found.responses]
+    assert told == [("other", [(0, 53), (2, 53)]), (TOPIC, [(1, 53)])]
+
+
 def test_many_partitions_are_answered_by_topic_in_the_order_of_the_request(house: House) -> None:
     house.lead("other")
     response = now(house, request(("other", 0, batch(b"a")), (TOPIC, 1, batch(b"b")), (TOPIC, 0, batch(b"c", b"d"))))

@@ -282,16 +282,31 @@ async def test_a_client_that_disconnects_meanwhile_is_not_answered_and_its_recor
     assert hosted(leader.house).log.log_end_offset == 1
 
 
-async def test_a_bug_in_the_append_closes_the_connection(leader: Leader, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_bug_in_the_append_is_an_unknown_error_and_without_acks_closes_the_connection(
+    leader: Leader, monkeypatch: pytest.MonkeyPatch
+) -> None:
     def fail(self: Partition, *arguments: object) -> None:
         raise RuntimeError("a bug")
 
     monkeypatch.setattr(Partition, "append_as_leader", fail)
-    reply = leader.begin(transactional((P0, records())))
+    (found,) = await leader.ask(transactional((P0, records())))
+    assert found.error_code == ErrorCode.UNKNOWN_SERVER_ERROR
+    reply = leader.begin(transactional((P0, records()), acks=0))
     await trio.testing.wait_all_tasks_blocked()
     assert isinstance(reply, Deferred)
     with pytest.raises(CloseConnection):
         _ = reply.response
+
+
+async def test_a_bug_after_the_validation_in_a_thread_is_an_unknown_error_too(
+    leader: Leader, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail(self: Partition, *arguments: object) -> None:
+        raise RuntimeError("a bug")
+
+    monkeypatch.setattr(Partition, "append_as_leader", fail)
+    plain = request((*P0, batch(bytes(1 << 20), compression=Compression.GZIP)))
+    assert [each.error_code for each in await leader.ask(plain)] == [ErrorCode.UNKNOWN_SERVER_ERROR]
 
 
 # How the append goes on

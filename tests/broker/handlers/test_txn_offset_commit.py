@@ -11,6 +11,7 @@ from ottla.broker.loop.deferred import CloseConnection, Deferred
 from ottla.broker.transactions.offsets import Verification
 from ottla.wire.api_keys import ApiKey
 from ottla.wire.errors import ErrorCode
+from ottla.wire.messages.describe_groups import DescribeGroupsRequest
 from ottla.wire.messages.txn_offset_commit import (
     TxnOffsetCommitRequest,
     TxnOffsetCommitRequestPartition,
@@ -170,6 +171,15 @@ async def test_what_the_verification_refuses_is_not_appended(
         waiting.complete(Verification(outcome))
     assert codes(reply.response) == [("x", 0, GONE), ("t", 0, error), ("u", 0, error)]
     assert not handling.broker.log.records
+
+
+async def test_an_unknown_group_exists_after_a_refused_commit(handling: Handling) -> None:
+    handling.verify.error = ErrorCode.INVALID_TXN_STATE
+    handling.codes(request(("x", 0, 5), group="of nothing known"))
+    handling.codes(request(("t", 0, 5), group="new"))
+    asked = DescribeGroupsRequest(groups=["of nothing known", "new"])
+    found = handling.broker.coordinator.describe_groups(asked).groups
+    assert [each.group_state for each in found] == ["Dead", "Empty"]
 
 
 async def test_offsets_are_appended_when_the_transaction_is_verified(handling: Handling) -> None:

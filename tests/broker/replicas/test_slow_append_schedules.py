@@ -10,17 +10,15 @@ import pytest
 import trio
 import trio.testing
 
-from ottla.broker.handlers import produce
 from ottla.broker.loop.deferred import CloseConnection, Deferred
 from ottla.broker.replicas.partition import Partition
 from ottla.broker.replication import apply as following
 from ottla.broker.upkeep.retention import OldSegments
 from ottla.log.log import PartitionLog
-from ottla.wire.api_keys import ApiKey
 from ottla.wire.errors import ErrorCode
 from ottla.wire.messages.produce import ProduceResponse
-from tests.broker.handlers.producing import VERSION, answers, one, without_coordinator
-from tests.broker.support.hosted import BROKER, TOPIC, House, batch, context
+from tests.broker.handlers.producing import answers, begin, one
+from tests.broker.support.hosted import BROKER, TOPIC, House, batch
 from tests.broker.support.replication import answered
 from tests.broker.support.slow_disk import SlowDisk
 from tests.log.building import checked, records_from
@@ -106,16 +104,7 @@ class Trial:
     def ask(self, sent: Sent) -> None:
         sent.producer.waits_for += 1
         try:
-            answer = produce.handle(
-                one(sent.records, acks=sent.acks),
-                context(ApiKey.PRODUCE, VERSION),
-                replicas=self.house.replicas,
-                clock=self.house.clock,
-                offload=self.house.offload,
-                start_soon=self.house.start_soon,
-                slow_appends=self.house.parts.slow_appends,
-                verifier=without_coordinator(self.house),
-            )
+            answer = begin(self.house, one(sent.records, acks=sent.acks))
         except CloseConnection:
             self.refused(sent, None)
             return

@@ -9,7 +9,6 @@ import trio.testing
 
 from ottla.broker.config.throttle import ReplicationQuota
 from ottla.broker.groups.internal_topic_log import InternalTopicLog
-from ottla.broker.handlers import produce
 from ottla.broker.loop.deferred import CloseConnection, Deferred
 from ottla.broker.replicas.partition import Partition
 from ottla.broker.replicas.slow_appends import Result
@@ -20,15 +19,14 @@ from ottla.log.append_info import LogAppendInfo
 from ottla.log.removal import delete_old_segments
 from ottla.log.segments.transaction_index import AbortedTransaction
 from ottla.log.state.verification import TransactionalAppend
-from ottla.wire.api_keys import ApiKey
 from ottla.wire.errors import ErrorCode, KafkaError
 from ottla.wire.messages.produce import PartitionProduceResponse, ProduceRequest, ProduceResponse
 from ottla.wire.messages.stop_replica import StopReplicaPartitionState, StopReplicaRequest, StopReplicaTopicState
 from ottla.wire.records.batch import ControlType, place
 from ottla.wire.records.compression import Compression
-from tests.broker.handlers.producing import VERSION, answers, damaged, idempotent, one, request, without_coordinator
+from tests.broker.handlers.producing import answers, begin, damaged, idempotent, one, request
 from tests.broker.replicas.test_manager import fetch
-from tests.broker.support.hosted import BROKER, NOW_MS, TOPIC, House, batch, context
+from tests.broker.support.hosted import BROKER, NOW_MS, TOPIC, House, batch
 from tests.broker.support.replication import answered, cluster
 from tests.broker.support.slow_disk import SlowDisk
 from tests.log.building import marker, open_log, produced, values_from
@@ -48,16 +46,7 @@ class Slow:
         return self.house.replicas.partition(TOPIC, 0)
 
     def send(self, asked: ProduceRequest) -> Deferred[ProduceResponse]:
-        answer = produce.handle(
-            asked,
-            context(ApiKey.PRODUCE, VERSION),
-            replicas=self.house.replicas,
-            clock=self.house.clock,
-            offload=self.house.offload,
-            start_soon=self.house.start_soon,
-            slow_appends=self.house.parts.slow_appends,
-            verifier=without_coordinator(self.house),
-        )
+        answer = begin(self.house, asked)
         assert isinstance(answer, Deferred)
         answer.then(self._take, self.answers.append)
         return answer  # type: ignore[return-value]
@@ -184,8 +173,8 @@ async def test_each_partition_of_a_request_has_its_own_guard(slow_and_quick: Slo
     ]
     in_transaction = [(each, produced(producer_id=7, transactional=True)) for each in (slow, quick, wrong)]
     results: list[list[Result]] = []
-    keys: list[tuple[str, int]] = [each.topic_partition for each in (slow, quick, wrong)]
-    how = dict(zip(keys, [*verified[:2], verified[0]], strict=True))
+    places: list[tuple[str, int]] = [each.topic_partition for each in (slow, quick, wrong)]
+    how = dict(zip(places, [*verified[:2], verified[0]], strict=True))
     entries = [*in_transaction, (plain, produced(producer_id=7))]
     slow_and_quick.house.parts.slow_appends.append_all(entries, 1, results.append, how)
     await slow_and_quick.disk.begun()
