@@ -66,9 +66,9 @@ from ottla.broker.handlers import (
     update_metadata,
     write_txn_markers,
 )
+from ottla.broker.internal_topics.committed_appends import CommittedAppends
 from ottla.broker.loop.clock import Offload
 from ottla.broker.net.session import RequestContext
-from ottla.broker.replicas.committed_appends import CommittedAppends
 from ottla.broker.replicas.manager import ReplicaManager
 from ottla.broker.replicas.parts import ReplicaParts
 from ottla.broker.replication.log_dir_moves import LogDirMoves

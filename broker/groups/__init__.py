@@ -1,1 +1,1 @@
-"""The group coordinator in the broker: its appends to `__consumer_offsets`, its loading from there, its requests."""
+"""The group coordinator in the broker: how it is connected to `__consumer_offsets`, and what its handlers share."""

@@ -8,8 +8,8 @@ from typing import Any
 
 from ottla.broker.cluster.metadata_cache import MetadataCache
 from ottla.broker.cluster.topic_names import GROUP_METADATA_TOPIC
-from ottla.broker.groups.internal_topic_log import InternalTopicLog
-from ottla.broker.groups.loader import PartitionLoader
+from ottla.broker.internal_topics.loader import PartitionLoader
+from ottla.broker.internal_topics.topic_log import InternalTopicLog
 from ottla.broker.replicas.manager import ReplicaManager
 from ottla.broker.replicas.parts import ReplicaParts
 from ottla.coordinator.config import read_group_config

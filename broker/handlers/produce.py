@@ -14,6 +14,7 @@ record errors and an error message; from 10 the new leader and its endpoint.
 Counterpart in Kafka: KafkaApis.handleProduceRequest.
 """
 
+import contextlib
 import logging
 import struct
 from collections.abc import Container, Iterable, Mapping, Sequence
@@ -164,10 +165,6 @@ def _unverified(index: int, code: ErrorCode, version: int) -> PartitionProduceRe
     return answer
 
 
-class _MixedProducersError(KafkaError):
-    """Records of transactions of more than one producer."""
-
-
 class _Produce:
     """A request that is not on the fast path: several partitions, or records that need more checks."""
 
@@ -176,7 +173,6 @@ class _Produce:
         "_answers",
         "_clock",
         "_entries",
-        "_failure",
         "_from_admin",
         "_how",
         "_maker",
@@ -186,6 +182,7 @@ class _Produce:
         "_start_soon",
         "_timeout_ms",
         "_transactional_id",
+        "_unreadable",
         "_verifier",
         "_version",
     )
@@ -223,26 +220,28 @@ class _Produce:
             for data in topic.partition_data
         }
         self._answers: dict[Key, PartitionProduceResponse] = {}
-        self._failure: KafkaError | None = None
-        """The error of all partitions."""
+        self._unreadable: UnreadableStartError | None = None
         try:
-            _check_producers(
+            _check_transactional_id(
                 (data.records for topic in request.topic_data for data in topic.partition_data),
                 request.transactional_id,
             )
-        except (UnreadableStartError, _MixedProducersError) as error:
-            self._failure = error
+        except UnreadableStartError as error:
+            self._unreadable = error
 
     def start(self) -> Answer:
         """Validate, recompress and append. Batches for which that takes long go to a worker thread first."""
-        if self._failure is not None:
+        if self._unreadable is not None:
             # As in Kafka, the check for transactions comes first, and fails for the whole request.
-            return self._maker.response({key: explained(key[1], self._failure) for key in self._entries})
+            return self._refuse_all(self._unreadable)
         for key, records in self._entries.items():
             answer = self._refusal(key, records)
             if answer is not None:
                 self._answers[key] = answer
-        questions = self._begin_verification()
+        in_transaction = self._in_transaction()
+        if len({bytes(records[_PRODUCER]) for records in in_transaction.values()}) > 1:
+            return self._refuse_all(KafkaError(ErrorCode.INVALID_PRODUCER_ID_MAPPING, _MIXED))
+        questions = self._begin_verification(in_transaction)
         if questions is None:
             response = self._go_on()
             return response if self._acks or isinstance(response, Deferred) else None
@@ -250,17 +249,26 @@ class _Produce:
         self._verifier.verify(questions).then(partial(self._verified, reply))
         return reply
 
-    def _begin_verification(self) -> Question | None:
-        """Return the question for the coordinator of the transaction, None if no partition needs an answer."""
-        asked: list[TopicPartition] = []
-        producer_id = producer_epoch = NO_EPOCH
+    def _refuse_all(self, error: KafkaError) -> ProduceResponse:
+        return self._maker.response({key: explained(key[1], error) for key in self._entries})
+
+    def _in_transaction(self) -> dict[Key, memoryview]:
+        """Return the records of transactions whose append may be verified."""
+        found = {}
         for key, records in self._entries.items():
             if records is None or key in self._answers or not _is_in_transaction(records):
                 continue
-            try:
+            # As in Kafka, records that are not one batch come first. The validation will refuse them, too.
+            with contextlib.suppress(KafkaError):
                 size_of_one_batch(records, self._version)
-            except KafkaError:
-                continue  # As in Kafka this error comes first: the validation will find it, too.
+                found[key] = records
+        return found
+
+    def _begin_verification(self, in_transaction: Mapping[Key, memoryview]) -> Question | None:
+        """Return the question for the coordinator of the transaction, None if no partition needs an answer."""
+        asked: list[TopicPartition] = []
+        producer_id = producer_epoch = NO_EPOCH
+        for key, records in in_transaction.items():
             if not self._verifier.is_enabled():
                 self._how[key] = TransactionalAppend(guard=UNVERIFIED)
                 continue
@@ -448,22 +456,16 @@ def _validated(records: memoryview | None, version: int, rules: RecordRules, now
         return error
 
 
-def _check_producers(entries: Iterable[object], transactional_id: str | None) -> None:
-    """Raise KafkaError unless records of a transaction come with its id and from one producer.
+def _check_transactional_id(entries: Iterable[object], transactional_id: str | None) -> None:
+    """Raise KafkaError unless records of a transaction come with its id.
 
     Raise UnreadableStartError for records before them that do not begin with a batch.
     """
-    batches: list[memoryview] = []
     for records in entries:
         if isinstance(records, memoryview):
-            if _is_transactional(records):
-                batches.append(records)
-            elif not batches:
+            if not _is_transactional(records):
                 check_start(records)
-    if not batches:
-        return
-    if transactional_id is None:
-        raise KafkaError(ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED, "transactional records without an id")
-    producers = {bytes(records[_PRODUCER]) for records in batches if _is_in_transaction(records)}
-    if len(producers) > 1:
-        raise _MixedProducersError(ErrorCode.INVALID_PRODUCER_ID_MAPPING, _MIXED)
+            elif transactional_id is None:
+                raise KafkaError(ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED, "transactional records without an id")
+            else:
+                return

@@ -19,10 +19,10 @@ from functools import partial
 from typing import Final, NamedTuple
 
 from ottla.broker.cluster.topic_names import GROUP_METADATA_TOPIC
+from ottla.broker.internal_topics.committed_appends import CommittedAppends
 from ottla.broker.loop.clock import Clock
 from ottla.broker.loop.deferred import Deferred
 from ottla.broker.net.session import RequestContext
-from ottla.broker.replicas.committed_appends import CommittedAppends
 from ottla.broker.replicas.manager import ReplicaManager
 from ottla.coordinator.group_coordinator import GroupCoordinator
 from ottla.log.state.verification import TransactionalAppend

@@ -12,8 +12,8 @@ from ottla.broker.cluster.metadata_cache import MetadataCache
 from ottla.broker.cluster.producer_ids import ProducerIds
 from ottla.broker.cluster.topic_names import TRANSACTION_STATE_TOPIC
 from ottla.broker.config.dynamic import DynamicConfig
-from ottla.broker.groups.internal_topic_log import InternalTopicLog
-from ottla.broker.groups.loader import PartitionLoader
+from ottla.broker.internal_topics.loader import PartitionLoader
+from ottla.broker.internal_topics.topic_log import InternalTopicLog
 from ottla.broker.loop.deferred import Deferred
 from ottla.broker.replicas.manager import ReplicaManager
 from ottla.broker.replicas.parts import ReplicaParts

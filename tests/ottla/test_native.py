@@ -15,11 +15,12 @@ from ottla.build_native import build
 
 COMPILED = """
 broker.fetch.long_poll broker.fetch.responses broker.fetch.sessions
-broker.groups.group_requests broker.groups.internal_topic_log broker.groups.loader
+broker.groups.group_requests
 broker.handlers.fetch broker.handlers.offset_commit broker.handlers.produce
+broker.internal_topics.committed_appends broker.internal_topics.loader broker.internal_topics.topic_log
 broker.loop.deferred broker.loop.turn
 broker.net.buffers broker.net.connection broker.net.outbox broker.net.reply broker.net.session broker.net.transport
-broker.replicas.committed_appends broker.replicas.hosted broker.replicas.in_sync broker.replicas.manager
+broker.replicas.hosted broker.replicas.in_sync broker.replicas.manager
 broker.replicas.partition broker.replicas.produce_responses broker.replicas.reads broker.replicas.waits
 broker.replicas.watchers
 broker.requests.dispatch

@@ -84,7 +84,10 @@ RULES: Final = (
     Rule("^ApiVersions .*api_keys", "`advertised.ONLY_ONE_SIDE` has these differences"),
     Rule("^Produce v[012].", "like Kafka 4: advertised for librdkafka, but not served", parts=True),
     # Topics
-    Rule("^DescribeLogDirs .*__consumer_offsets.*partition_size", "Ottla writes commits in other batches"),
+    Rule(
+        "^DescribeLogDirs .*(__consumer_offsets|__transaction_state).*partition_size",
+        "Ottla puts the records of a coordinator into other batches",
+    ),
     Rule(
         "^DescribeLogDirs .*partition_size",
         "each broker recompresses records in its own way",

@@ -240,6 +240,11 @@ def test_a_transaction_has_one_producer(house: House) -> None:
     message = "Transactional records contained more than one producer ID"
     found = [(each.error_code, each.error_message) for each in answers(now(house, asked))]
     assert found == [(ErrorCode.INVALID_PRODUCER_ID_MAPPING, message)] * 2
+    # Only the records count that could be appended: the last ones of a partition, if it is here.
+    nowhere = request(("nowhere", 0, transactional(8)), (TOPIC, 0, transactional(7)), transactional_id="mine")
+    assert codes(house, nowhere) == [ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, ErrorCode.NOT_ENOUGH_REPLICAS]
+    twice = request((TOPIC, 0, transactional(8)), (TOPIC, 0, transactional(7)), transactional_id="mine")
+    assert codes(house, twice) == [ErrorCode.NOT_ENOUGH_REPLICAS]
     assert hosted(house).high_watermark == 0
 
 

@@ -361,6 +361,21 @@ async def test_a_slow_directory_appends_with_the_answer_of_the_coordinator(leade
     disk.end()
 
 
+async def test_a_slow_directory_appends_nothing_to_a_transaction_that_ends_meanwhile(leader: Leader) -> None:
+    disk = SlowDisk(leader.house)
+    disk.slow_down(hosted(leader.house).log)
+    leader.coordinator.is_open = False
+    reply = leader.begin(transactional((P0, records())))
+    await trio.testing.wait_all_tasks_blocked()
+    end(leader, ControlType.ABORT)
+    leader.coordinator.let_one_pass()
+    await trio.testing.wait_all_tasks_blocked()
+    assert isinstance(reply, Deferred)
+    assert isinstance(reply.response, ProduceResponse)
+    assert [each.error_code for each in answers(reply.response)] == [ErrorCode.INVALID_TXN_STATE]
+    disk.end()
+
+
 # What needs no question
 
 

@@ -3,8 +3,8 @@ from collections.abc import Sequence
 import pytest
 
 from ottla.broker.handlers import write_txn_markers
+from ottla.broker.internal_topics.committed_appends import CommittedAppends
 from ottla.broker.loop.deferred import Deferred
-from ottla.broker.replicas.committed_appends import CommittedAppends
 from ottla.broker.replicas.partition import Partition
 from ottla.coordinator.config import GroupConfig
 from ottla.coordinator.group_coordinator import GroupCoordinator
@@ -247,6 +247,14 @@ def test_the_offsets_of_a_transaction_count_from_its_commit_marker_on(
     assert marking.offset() == -1
     assert marking.ask(marker((OFFSETS, [0]), commit=commit)) == [(7, {(OFFSETS, 0): 0})]
     assert marking.offset() == offset
+
+
+def test_a_refused_marker_lets_no_offset_count(house: House, marking: Marking) -> None:
+    house.lead(OFFSETS)
+    marking.ask(marker((OFFSETS, [0]), epoch=5))
+    marking.commit_offset(7, 12)
+    assert marking.ask(marker((OFFSETS, [0]))) == [(7, {(OFFSETS, 0): ErrorCode.INVALID_PRODUCER_EPOCH})]
+    assert marking.offset() == -1
 
 
 async def test_offsets_do_not_count_before_the_in_sync_replicas_have_the_marker(house: House, marking: Marking) -> None:

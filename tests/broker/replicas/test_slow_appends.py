@@ -8,7 +8,7 @@ import trio
 import trio.testing
 
 from ottla.broker.config.throttle import ReplicationQuota
-from ottla.broker.groups.internal_topic_log import InternalTopicLog
+from ottla.broker.internal_topics.topic_log import InternalTopicLog
 from ottla.broker.loop.deferred import CloseConnection, Deferred
 from ottla.broker.replicas.partition import Partition
 from ottla.broker.replicas.slow_appends import Result

@@ -8,8 +8,8 @@ import pytest
 import trio
 import trio.testing
 
-from ottla.broker.groups.internal_topic_log import InternalTopicLog
-from ottla.broker.groups.loader import PartitionLoader
+from ottla.broker.internal_topics.loader import PartitionLoader
+from ottla.broker.internal_topics.topic_log import InternalTopicLog
 from ottla.broker.replicas.partition import Partition
 from ottla.coordinator.effects import Producer
 from ottla.log.state.verification import UNVERIFIED

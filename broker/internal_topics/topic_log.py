@@ -11,7 +11,7 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Final
 
-from ottla.broker.replicas.committed_appends import CommittedAppends
+from ottla.broker.internal_topics.committed_appends import CommittedAppends
 from ottla.broker.replicas.manager import ReplicaManager
 from ottla.broker.replicas.partition import Partition
 from ottla.broker.replicas.parts import ReplicaParts

@@ -7,7 +7,7 @@ import pytest
 import trio
 import trio.testing
 
-from ottla.broker.replicas.committed_appends import CommittedAppends
+from ottla.broker.internal_topics.committed_appends import CommittedAppends
 from ottla.broker.replicas.partition import Partition
 from ottla.log.state.verification import AppendOrigin, TransactionalAppend
 from ottla.wire.errors import ErrorCode

@@ -7,7 +7,7 @@ from typing import Any, Final
 
 import pytest
 
-from ottla.broker.groups.loader import PartitionLoader
+from ottla.broker.internal_topics.loader import PartitionLoader
 from ottla.coordinator.config import GroupConfig
 from ottla.coordinator.effects import Append
 from ottla.coordinator.group_coordinator import GroupCoordinator
