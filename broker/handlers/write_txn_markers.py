@@ -6,8 +6,8 @@ Behaviour:
 - A marker in a partition of __consumer_offsets makes the offsets of its transaction count, or drops them.
 - A marker of an old producer epoch gets INVALID_PRODUCER_EPOCH, one of an old coordinator epoch
   TRANSACTION_COORDINATOR_FENCED.
-- A marker without a producer id or an epoch makes the request invalid. Kafka appends the markers before it, then fails
-  with UNKNOWN_SERVER_ERROR.
+- A marker without a producer id or an epoch makes the request invalid, if one of its partitions is here. Kafka appends
+  the markers before it, then fails with UNKNOWN_SERVER_ERROR.
 - A partition that is not here gets UNKNOWN_TOPIC_OR_PARTITION. An unknown producer gets its marker.
 - The markers of one producer have one result, as in Kafka, whose coordinators read no second one.
 Versions: 0 to 1, all alike.
@@ -60,9 +60,9 @@ def handle(
     groups: GroupCoordinator,
 ) -> WriteTxnMarkersResponse | Deferred[WriteTxnMarkersResponse]:
     """Append each marker to each of its partitions."""
-    if any(each.producer_id == NO_PRODUCER_ID or each.producer_epoch == NO_PRODUCER_EPOCH for each in request.markers):
-        raise KafkaError(ErrorCode.INVALID_REQUEST, "a marker of no producer")
     wanted = _wanted(request)
+    if any(_has_no_producer(marker) and (topic, index) in replicas.partitions for marker, (_, topic, index) in wanted):
+        raise KafkaError(ErrorCode.INVALID_REQUEST, "a marker of no producer")
     codes: dict[_Place, ErrorCode] = {}
     if not wanted:
         return _response(codes)
@@ -88,6 +88,10 @@ def _wanted(request: WriteTxnMarkersRequest) -> list[tuple[WritableTxnMarker, _P
         for topic in marker.topics
         for index in topic.partition_indexes
     ]
+
+
+def _has_no_producer(marker: WritableTxnMarker) -> bool:
+    return marker.producer_id == NO_PRODUCER_ID or marker.producer_epoch == NO_PRODUCER_EPOCH
 
 
 def _append(

@@ -172,6 +172,11 @@ def test_old_epochs_are_refused_and_a_repetition_is_not(house: House, marking: M
     assert len(markers_in(house)) == 2
 
 
+def test_a_partition_that_is_not_here_needs_no_producer(marking: Marking) -> None:
+    unknown = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+    assert marking.ask(marker(("unknown", [0]), producer_id=-1, epoch=-1)) == [(-1, {("unknown", 0): unknown})]
+
+
 @pytest.mark.parametrize(("producer_id", "epoch"), [(-1, 3), (7, -1)])
 def test_a_marker_of_no_producer_refuses_the_request(
     house: House, marking: Marking, producer_id: int, epoch: int
