@@ -48,7 +48,7 @@ def handle(
             try:
                 _check(name, index, metadata)
                 partition = replicas.partition(name, index)
-                deleted.append((partition, partition.delete_records(offset)))
+                deleted.append((partition, replicas.delete_records(partition, offset)))
             except KafkaError as error:
                 of_topic[index] = _failed(index, error.code)
 

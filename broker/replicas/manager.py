@@ -236,6 +236,14 @@ class ReplicaManager:
 
     # Deleting
 
+    def delete_records(self, partition: Partition, offset: int) -> int:
+        """Move a log's start to `offset`; see `Partition.delete_records`. Fetch sessions have to name the partition."""
+        before = partition.log.log_start_offset
+        wanted = partition.delete_records(offset)
+        if partition.log.log_start_offset > before:
+            self._signal.notify(partition.topic_partition, EVERYTHING)
+        return wanted
+
     def await_deletion(
         self, deleted: Sequence[tuple[Partition, int]], timeout_ms: int, respond: Callable[[list[ErrorCode]], R]
     ) -> Deferred[R]:

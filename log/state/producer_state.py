@@ -124,13 +124,15 @@ class ProducerState:
     def _check(self, header: BatchHeader, how: TransactionalAppend | None) -> BatchMetadata | None:
         entry = self._entries.get(header.producer_id)
         epoch = header.producer_epoch
+        is_clients = how is None or how.origin is AppendOrigin.CLIENT
         if entry is None:
             if epoch < NO_EPOCH:
                 raise KafkaError(ErrorCode.INVALID_PRODUCER_EPOCH, f"{epoch} of producer {header.producer_id} is none")
             if how is not None:
-                self._guards.check(header, how, has_batches=False)
+                self._guards.check(header, how)
+            if is_clients:
+                self._guards.check_sequence(header, has_batches=False)
             return None
-        is_clients = how is None or how.origin is AppendOrigin.CLIENT
         if is_clients:
             first = header.base_sequence
             duplicate = entry.duplicate(epoch, first, (first + header.last_offset_delta) & MAX_SEQUENCE)
@@ -139,7 +141,7 @@ class ProducerState:
         if epoch < entry.producer_epoch:
             raise _old_epoch(entry, epoch)
         if how is not None and not entry.has_open_transaction(epoch):
-            self._guards.check(header, how, has_batches=bool(entry.batches))
+            self._guards.check(header, how)
         if is_clients:
             self._check_sequence(entry, header)
         if entry.current_txn_first_offset >= 0 and not header.is_transactional:
@@ -148,8 +150,9 @@ class ProducerState:
             )
         return None
 
-    @staticmethod
-    def _check_sequence(entry: ProducerEntry, header: BatchHeader) -> None:
+    def _check_sequence(self, entry: ProducerEntry, header: BatchHeader) -> None:
+        if self._guards.by_producer:
+            self._guards.check_sequence(header, has_batches=bool(entry.batches))
         first = header.base_sequence
         if header.producer_epoch == entry.producer_epoch:
             last = entry.last_sequence

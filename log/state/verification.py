@@ -61,35 +61,41 @@ class TransactionalAppend(NamedTuple):
 class VerificationGuards:
     """The guards of one partition by producer id."""
 
-    __slots__ = ("_guards",)
+    __slots__ = ("by_producer",)
 
     def __init__(self) -> None:
-        self._guards: dict[int, VerificationGuard] = {}
+        self.by_producer: dict[int, VerificationGuard] = {}
+        """Not to be changed from outside. Nearly always it is empty."""
 
     def start(
         self, producer_id: int, sequence: int, epoch: int, supports_epoch_bump: bool, now_ms: int
     ) -> VerificationGuard:
         """Return the producer's guard, a new one if it has none."""
-        guard = self._guards.get(producer_id)
+        guard = self.by_producer.get(producer_id)
         if guard is None:
-            guard = self._guards[producer_id] = VerificationGuard(sequence, epoch, supports_epoch_bump, now_ms)
+            guard = self.by_producer[producer_id] = VerificationGuard(sequence, epoch, supports_epoch_bump, now_ms)
         else:
             guard.saw(sequence, epoch)
         return guard
 
-    def check(self, header: BatchHeader, how: TransactionalAppend, *, has_batches: bool) -> None:
-        """Raise INVALID_TXN_STATE if a transaction needs another guard, OUT_OF_ORDER_SEQUENCE_NUMBER by the guard.
-
-        The producer has no open transaction. `has_batches`: whether any of its sequence numbers is known.
-        """
-        current = self._guards.get(header.producer_id)
+    def check(self, header: BatchHeader, how: TransactionalAppend) -> None:
+        """Raise INVALID_TXN_STATE if a transaction needs another guard. The producer has no open transaction."""
+        current = self.by_producer.get(header.producer_id)
         is_verified = how.guard is UNVERIFIED or (current is not None and how.guard is current)
         if header.is_transactional and not is_verified:
             raise KafkaError(
                 ErrorCode.INVALID_TXN_STATE,
                 f"The coordinator did not verify that a transaction of producer {header.producer_id} is open",
             )
-        if current is None or how.origin is not AppendOrigin.CLIENT:
+
+    def check_sequence(self, header: BatchHeader, *, has_batches: bool) -> None:
+        """Raise OUT_OF_ORDER_SEQUENCE_NUMBER for a client's batch if one with a lower number asked before.
+
+        As in Kafka, the batch may be outside of transactions. `has_batches`: whether any of the producer's sequence
+        numbers is known.
+        """
+        current = self.by_producer.get(header.producer_id)
+        if current is None:
             return
         starts_late = current.supports_epoch_bump and not has_batches and header.base_sequence != 0
         if starts_late or header.base_sequence > current.lowest_sequence:
@@ -104,13 +110,13 @@ class VerificationGuards:
 
         With transaction version 2 a marker has the epoch of the next transaction, and leaves the guard of that one.
         """
-        guard = self._guards.get(header.producer_id)
+        guard = self.by_producer.get(header.producer_id)
         if guard is not None:
             is_of_next = guard.supports_epoch_bump and header.is_control and header.producer_epoch == guard.epoch
             if not is_of_next:
-                del self._guards[header.producer_id]
+                del self.by_producer[header.producer_id]
 
     def remove_expired(self, now_ms: int, expiration_ms: int) -> None:
         """Forget guards that are as old as `expiration_ms`."""
-        for producer_id in [pid for pid, each in self._guards.items() if now_ms - each.timestamp >= expiration_ms]:
-            del self._guards[producer_id]
+        for producer_id in [pid for pid, each in self.by_producer.items() if now_ms - each.timestamp >= expiration_ms]:
+            del self.by_producer[producer_id]

@@ -421,7 +421,7 @@ _LOOKING: Final = [
             *OPEN, init(name=Q), list_all(producers=[FIRST]), list_all(producers=[SECOND, STRANGER]),
             list_all(producers=[STRANGER]), list_all(["Empty"], [FIRST]),
         )),
-        ("durations", (*OPEN, init(name=Q), list_all(duration_ms=0), list_all(duration_ms=LONGEST_MS),
+        ("durations", (*OPEN, init(name=Q), list_all(duration_ms=LONGEST_MS),
                        list_all(duration_ms=-5), list_all(duration_ms=MAX_LONG))),
     ),
     *_all(

@@ -21,6 +21,7 @@ from ottla.wire.messages.delete_records import (
 from ottla.wire.messages.fetch import FetchPartition
 from ottla.wire.records.batch import validate_produced
 from ottla.wire.types import ZERO_UUID
+from tests.broker.handlers import fetching
 from tests.broker.support.hosted import BROKER, NOW_MS, TOPIC, House, batch, context
 
 TO_HIGH_WATERMARK = -1
@@ -70,6 +71,19 @@ def told(reply: Deferred[DeleteRecordsResponse], version: int = 2) -> list[tuple
         for topic in decoded.topics
         for each in topic.partitions
     ]
+
+
+def test_the_next_fetch_of_a_session_names_the_partition_with_its_new_start(house: House) -> None:
+    end = fetching.topic(TOPIC, fetching.position(0, 3))
+    first = fetching.now(house, fetching.request(end, session=fetching.NEW_SESSION, min_bytes=0))
+    following = fetching.request(session=(first.session_id, 1), min_bytes=0, max_wait_ms=0)
+    send(house, (TOPIC, 0, 2))
+    (data,) = fetching.told(fetching.now(house, following))
+    assert (data.partition_index, data.log_start_offset, data.high_watermark) == (0, 2, 3)
+    # A start that does not move is no news.
+    send(house, (TOPIC, 0, 1))
+    again = fetching.request(session=(first.session_id, 2), min_bytes=0, max_wait_ms=0)
+    assert fetching.told(fetching.now(house, again)) == []
 
 
 def read_error(house: House, offset: int) -> ErrorCode:

@@ -1,7 +1,7 @@
 """Produce in a transaction: the coordinator is asked before a producer's first append to a partition."""
 
-from collections.abc import AsyncIterator, Mapping
-from typing import Any
+from collections.abc import AsyncIterator, Callable, Mapping
+from typing import Any, TypeVar, TypeVarTuple
 
 import pytest
 import trio
@@ -9,7 +9,6 @@ import trio.testing
 
 from ottla.broker.handlers import produce
 from ottla.broker.loop.deferred import CloseConnection, Deferred
-from ottla.broker.replicas.partition import Partition
 from ottla.broker.transactions.verification import Verifier
 from ottla.wire.errors import ErrorCode
 from ottla.wire.messages.add_partitions_to_txn import (
@@ -22,6 +21,7 @@ from ottla.wire.messages.add_partitions_to_txn import (
 from ottla.wire.messages.produce import PartitionProduceResponse, ProduceRequest, ProduceResponse
 from ottla.wire.messages.stop_replica import StopReplicaPartitionState, StopReplicaRequest, StopReplicaTopicState
 from ottla.wire.records.batch import Compression, ControlType
+from ottla.wire.schema import Response
 from ottla.wire.types import TopicPartition
 from tests.broker.handlers.producing import VERSION, answers, damaged, follower_has, hosted, request, send
 from tests.broker.support.hosted import NOW_MS, TOPIC, House, batch
@@ -30,6 +30,8 @@ from tests.broker.support.slow_disk import SlowDisk
 from tests.broker.transactions.cluster import FakeBrokers
 from tests.log.building import marker, values_from
 
+T = TypeVar("T")
+Ts = TypeVarTuple("Ts")
 P0, P1 = TopicPartition(TOPIC, 0), TopicPartition(TOPIC, 1)
 COORDINATOR = 1
 ABORTABLE = ErrorCode.TRANSACTION_ABORTABLE
@@ -282,15 +284,19 @@ async def test_a_client_that_disconnects_meanwhile_is_not_answered_and_its_recor
     assert hosted(leader.house).log.log_end_offset == 1
 
 
-async def test_a_bug_in_the_append_is_an_unknown_error_and_without_acks_closes_the_connection(
+async def test_a_bug_after_the_answer_is_an_unknown_error_and_without_acks_closes_the_connection(
     leader: Leader, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def fail(self: Partition, *arguments: object) -> None:
-        raise RuntimeError("a bug")
+    answer = leader.coordinator.answer
 
-    monkeypatch.setattr(Partition, "append_as_leader", fail)
+    def break_the_clock(broker_id: int, asked: AddPartitionsToTxnRequest) -> Response:
+        monkeypatch.setattr(leader.house, "now_ms", "no time")
+        return answer(broker_id, asked)
+
+    leader.coordinator.answer = break_the_clock
     (found,) = await leader.ask(transactional((P0, records())))
     assert found.error_code == ErrorCode.UNKNOWN_SERVER_ERROR
+    monkeypatch.undo()
     reply = leader.begin(transactional((P0, records()), acks=0))
     await trio.testing.wait_all_tasks_blocked()
     assert isinstance(reply, Deferred)
@@ -298,13 +304,11 @@ async def test_a_bug_in_the_append_is_an_unknown_error_and_without_acks_closes_t
         _ = reply.response
 
 
-async def test_a_bug_after_the_validation_in_a_thread_is_an_unknown_error_too(
-    leader: Leader, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    def fail(self: Partition, *arguments: object) -> None:
+async def test_a_bug_in_a_thread_that_validates_is_an_unknown_error_too(leader: Leader) -> None:
+    async def fail(function: Callable[[*Ts], T], *args: *Ts) -> T:
         raise RuntimeError("a bug")
 
-    monkeypatch.setattr(Partition, "append_as_leader", fail)
+    leader.house.worker = fail
     plain = request((*P0, batch(bytes(1 << 20), compression=Compression.GZIP)))
     assert [each.error_code for each in await leader.ask(plain)] == [ErrorCode.UNKNOWN_SERVER_ERROR]
 

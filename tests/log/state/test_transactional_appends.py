@@ -191,6 +191,21 @@ def test_a_batch_waits_for_one_with_a_lower_sequence_that_asked_too(log: Partiti
     append(log, batch(sequence=3), how=verified(guard))
 
 
+def test_a_plain_batch_waits_too_for_one_with_a_lower_sequence_that_asked(log: PartitionLog) -> None:
+    start(log, 2)
+    assert refusal(log, batch(sequence=3, transactional=False), None) is ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER
+    append(log, batch(sequence=2, transactional=False))
+    # The guard is still there.
+    assert refusal(log, batch(sequence=3, transactional=False), None) is ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER
+    append(log, produced(1, producer_id=PRODUCER + 1, epoch=0, sequence=3))
+
+
+def test_a_batch_in_an_open_transaction_waits_too_for_one_of_the_next_epoch_that_asked(log: PartitionLog) -> None:
+    begin(log)
+    start(log, epoch=1)
+    assert refusal(log, batch(sequence=1), None) is ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER
+
+
 def test_a_new_epoch_has_a_lowest_sequence_of_its_own(log: PartitionLog) -> None:
     guard = start(log, 0)
     start(log, 7, epoch=1)

@@ -108,7 +108,7 @@ class Model:
         if header.is_transactional and not goes_on and how.guard not in (UNVERIFIED, wanted):
             return STATE
         if is_clients:
-            if asked is not None and not goes_on and (first > asked.lowest or (asked.bumps and first and not known)):
+            if asked is not None and (first > asked.lowest or (asked.bumps and first and not known)):
                 return SEQUENCE
             if self.of(producer_id) and first != (0 if is_new or not known else known[-1].header.last_sequence + 1):
                 return SEQUENCE

@@ -195,8 +195,10 @@ class Onlooker(threading.Thread):
 class Copies:
     """Copiers at work during a `with` block. They never get to the end of the input."""
 
-    def __init__(self, bootstrap: str, start: Callable[[], Sequence[Copier]], records: int, replicas: int = 1) -> None:
-        """`start` starts the copiers. Each partition of the input gets so many records."""
+    def __init__(
+        self, bootstrap: str, count: int, start: Callable[[int], Copier], records: int, replicas: int = 1
+    ) -> None:
+        """`start` starts the copier of a number below `count`. Each partition of the input gets so many records."""
         self.bootstrap = bootstrap
         for topic in (INPUT, OUTPUT):
             create_topic(bootstrap, topic, PARTITIONS, replicas=replicas)
@@ -204,13 +206,15 @@ class Copies:
             each: [b"%d/%d " % (each, number) + PADDING for number in range(records)] for each in range(PARTITIONS)
         }
         write(bootstrap, self.input)
+        self._count = count
         self._start = start
-        self.copiers: Sequence[Copier] = ()
+        self.copiers: list[Copier] = []
         self.onlooker = Onlooker(bootstrap)
 
     def __enter__(self) -> Self:
         self.onlooker.start()
-        self.copiers = self._start()
+        for each in range(self._count):
+            self.copiers.append(self._start(each))
         return self
 
     def __exit__(self, kind: object = None, *_: object) -> None:
@@ -221,6 +225,11 @@ class Copies:
             if kind is None:
                 for each in self.copiers:
                     each.stop()
+
+    def replace(self, number: int) -> None:
+        """Kill a copier amid its work, and start its next instance."""
+        self.copiers[number].kill()
+        self.copiers[number] = self._start(number)
 
     def wait_until_at_work(self) -> None:
         """Wait until each copier has committed again, and the onlooker has read again."""

@@ -21,6 +21,8 @@ pytestmark = [pytest.mark.once, pytest.mark.slow, pytest.mark.timeout(3600)]
 
 # More than copiers can copy until the end of a trial.
 RECORDS_A_TRIAL = 2_000
+OFTEN_A_COPIER = 0.2
+"""The share of copiers that are killed in place of the broker."""
 OFTEN_STILL = 0.25
 """The share of brokers that stand still; the others end."""
 # Several segments, with the state of producers and the aborted transactions of each.
@@ -30,6 +32,35 @@ TOPICS = (OUTPUT, INPUT, "__transaction_state", "__consumer_offsets")
 RELEASES = (LAST_WITH_ZOOKEEPER, NEWEST, LAST_WITH_ZOOKEEPER)
 
 Setting = Callable[[Path, random.Random, int], AbstractContextManager[tuple[Load, Fault]]]
+
+
+class BrokerOrCopierKilled(Killed):
+    """The only broker is killed, or a copier, whose next instance continues."""
+
+    def __init__(self, broker: Broker, load: Copies, chance: random.Random) -> None:
+        super().__init__(broker)
+        self.load = load
+        self.chance = chance
+        self.is_copier = False
+        self.copiers = 0
+
+    def strike(self) -> None:
+        """Kill one of them; the first one is always the broker."""
+        self.is_copier = self.kills > 0 and self.chance.random() < OFTEN_A_COPIER
+        if self.is_copier:
+            self.copiers += 1
+            self.load.replace(self.chance.randrange(len(self.load.copiers)))
+        else:
+            super().strike()
+
+    def recover(self) -> None:
+        """Start the broker, if it was killed."""
+        if not self.is_copier:
+            super().recover()
+
+    def check(self) -> str:
+        """Do nothing, because the fault has no checks."""
+        return f"{super().check()}, {self.copiers} of copiers"
 
 
 class OneFails(EndedInTurn):
@@ -71,13 +102,21 @@ class OneFails(EndedInTurn):
 @contextmanager
 def copies_and_kills(folder: Path, chance: random.Random, trials: int) -> Iterator[tuple[Load, Fault]]:
     with Broker(**SETTINGS) as broker:
-        yield Copies(broker.bootstrap, threads(broker.bootstrap, chance), records(trials)), Killed(broker)
+        seeds = [chance.random() for _ in range(2)]
+
+        def start(number: int) -> Copier:
+            return ThreadCopier(broker.bootstrap, f"copier-{number}", random.Random(seeds[number]))
+
+        yield Copies(broker.bootstrap, len(seeds), start, records(trials)), Killed(broker)
+        check_output(broker)
 
 
 @contextmanager
 def copies_by_kafka_and_kills(folder: Path, chance: random.Random, trials: int) -> Iterator[tuple[Load, Fault]]:
     with Broker(**SETTINGS) as broker:
-        yield Copies(broker.bootstrap, programs(folder, broker.bootstrap), records(trials)), Killed(broker)
+        load = Copies(broker.bootstrap, len(RELEASES), programs(folder, broker.bootstrap), records(trials))
+        yield load, BrokerOrCopierKilled(broker, load, chance)
+        check_output(broker)
 
 
 @contextmanager
@@ -85,8 +124,16 @@ def copies_by_kafka_and_brokers_that_fail(
     folder: Path, chance: random.Random, trials: int
 ) -> Iterator[tuple[Load, Fault]]:
     with three_brokers(folder, **SETTINGS) as cluster:
-        load = Copies(cluster.bootstrap, programs(folder, cluster.bootstrap), records(trials), len(IDS))
+        start = programs(folder, cluster.bootstrap)
+        load = Copies(cluster.bootstrap, len(RELEASES), start, records(trials), replicas=len(IDS))
         yield load, OneFails(cluster, TOPICS, chance)
+        for each in cluster.brokers:
+            check_output(each)
+
+
+def check_output(broker: Broker) -> None:
+    """Check that the broker has met no bug."""
+    assert "Traceback" not in broker.output, broker.output[-4000:]
 
 
 def records(trials: int) -> int:
@@ -94,13 +141,8 @@ def records(trials: int) -> int:
     return RECORDS_A_TRIAL * (trials + 1)
 
 
-def threads(bootstrap: str, chance: random.Random) -> Callable[[], list[Copier]]:
-    seeds = [chance.random() for _ in range(2)]
-    return lambda: [ThreadCopier(bootstrap, f"copier-{each}", random.Random(each)) for each in seeds]
-
-
-def programs(folder: Path, bootstrap: str) -> Callable[[], list[Copier]]:
-    return lambda: [JavaCopier(folder, bootstrap, f"copier-{each}", jars) for each, jars in enumerate(RELEASES)]
+def programs(folder: Path, bootstrap: str) -> Callable[[int], Copier]:
+    return lambda number: JavaCopier(folder, bootstrap, f"copier-{number}", RELEASES[number])
 
 
 def row(setting: Setting, few: int, soak: int) -> object:

@@ -1,6 +1,7 @@
 """Transactions that last too long are aborted, and transactional ids without use are deleted."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import confluent_kafka
@@ -33,13 +34,17 @@ pytestmark = [pytest.mark.once, pytest.mark.slow]
 NAME = "tx"
 SHORT_MS = 2000
 FEW_PARTITIONS = ["offsets.topic.num.partitions=1", "transaction.state.log.num.partitions=1"]
-LOOKS = "transaction.abort.timed.out.transaction.cleanup.interval.ms"
+# The time between two looks for transactions that last too long.
+INTERVAL = "transaction.abort.timed.out.transaction.cleanup.interval.ms"
+OFTEN, NEVER = f"{INTERVAL}=50", f"{INTERVAL}=3600000"
+SOON_EXPIRED = ["transactional.id.expiration.ms=1", "transaction.remove.expired.transaction.cleanup.interval.ms=50"]
 FENCED = confluent_kafka.KafkaError._FENCED
 
 
-@pytest.fixture
-def broker(tmp_path: Path) -> Iterator[Ottla]:
-    broker = Ottla(tmp_path, [*FEW_PARTITIONS, f"{LOOKS}=50"])
+@contextmanager
+def running(folder: Path, *settings: str) -> Iterator[Ottla]:
+    """Run a broker with the topics during a `with` block. Its settings may change from start to start."""
+    broker = Ottla(folder, [*FEW_PARTITIONS, *settings])
     broker.start()
     try:
         create_topic(broker.bootstrap, TOPIC, len(PARTITIONS))
@@ -49,29 +54,35 @@ def broker(tmp_path: Path) -> Iterator[Ottla]:
         broker.stop()
 
 
-@pytest.mark.parametrize("is_killed_meanwhile", [False, True], ids=["", "killed meanwhile"])
-def test_a_transaction_that_lasts_too_long_is_aborted_and_its_producer_fenced(
-    broker: Ottla, is_killed_meanwhile: bool
+@pytest.mark.parametrize("end_broker", [Ottla.stop, Ottla.kill], ids=["stop", "kill"])
+def test_a_transaction_that_lasts_too_long_is_aborted_even_after_a_restart(
+    tmp_path: Path, end_broker: Callable[[Ottla], None]
 ) -> None:
-    where = broker.bootstrap
-    writer = producer(where, NAME, SHORT_MS)
-    writer.begin_transaction()
-    write(writer, {0: b"late", 1: b"late"})
-    commit_offset(writer, 7, where)
-    epoch = described(where, NAME).producer_epoch
-    if is_killed_meanwhile:
-        broker.kill()
+    with running(tmp_path, NEVER) as broker:
+        where = broker.bootstrap
+        writer = producer(where, NAME, SHORT_MS)
+        writer.begin_transaction()
+        write(writer, {0: b"late", 1: b"late"})
+        commit_offset(writer, 7, where)
+        epoch = described(where, NAME).producer_epoch
+        end_broker(broker)
+        broker.overrides = [*FEW_PARTITIONS, OFTEN]
         broker.start()
-    found = wait_for_state(where, NAME, "CompleteAbort")
-    assert found.producer_epoch == epoch + 1
-    wait_until_all_has_ended(where)
+        assert wait_for_state(where, NAME, "CompleteAbort").producer_epoch == epoch + 1
+        wait_until_all_has_ended(where)
+        assert_fenced(writer)
+        write_once(where, b"in time")
+        assert read_committed(where, TOPIC, PARTITIONS) == {0: [], 1: [b"in time"], 2: []}
+        assert committed_offset(where, stable=True) == -1
+
+
+def assert_fenced(writer: confluent_kafka.Producer, by: str = "") -> None:
+    """Check that the producer cannot commit any more, because of this request."""
     with pytest.raises(confluent_kafka.KafkaException) as raised:
         writer.commit_transaction(PATIENCE_S)
     error = raised.value.args[0]
     assert (error.code(), error.fatal()) == (FENCED, True)
-    write_once(where, b"in time")
-    assert read_committed(where, TOPIC, PARTITIONS) == {0: [], 1: [b"in time"], 2: []}
-    assert committed_offset(where, stable=True) == -1
+    assert by in error.str()
 
 
 def write_once(where: str, value: bytes) -> None:
@@ -83,41 +94,31 @@ def write_once(where: str, value: bytes) -> None:
     wait_until_all_has_ended(where)
 
 
-def test_a_later_record_of_the_fenced_producer_is_refused(broker: Ottla) -> None:
-    where = broker.bootstrap
-    writer = producer(where, NAME, SHORT_MS)
-    writer.begin_transaction()
-    write(writer, {0: b"late"})
-    wait_for_state(where, NAME, "CompleteAbort")
-    writer.produce(TOPIC, b"later", partition=0)
-    # It waits for the record first.
-    with pytest.raises(confluent_kafka.KafkaException) as raised:
-        writer.commit_transaction(PATIENCE_S)
-    error = raised.value.args[0]
-    assert (error.code(), error.fatal()) == (FENCED, True)
-    assert "ProduceRequest" in error.str()
-    write_once(where, b"in time")
-    assert read_committed(where, TOPIC, PARTITIONS) == {0: [], 1: [b"in time"], 2: []}
-
-
-# Restarts with these settings, and so nothing expires before the test wants it.
-SOON_EXPIRED = ["transactional.id.expiration.ms=1", "transaction.remove.expired.transaction.cleanup.interval.ms=50"]
+def test_a_later_record_of_the_fenced_producer_is_refused(tmp_path: Path) -> None:
+    with running(tmp_path, OFTEN) as broker:
+        where = broker.bootstrap
+        writer = producer(where, NAME, SHORT_MS)
+        writer.begin_transaction()
+        write(writer, {0: b"late"})
+        wait_for_state(where, NAME, "CompleteAbort")
+        writer.produce(TOPIC, b"later", partition=0)
+        # Before it commits, it waits for the record.
+        assert_fenced(writer, by="ProduceRequest")
+        write_once(where, b"in time")
+        assert read_committed(where, TOPIC, PARTITIONS) == {0: [], 1: [b"in time"], 2: []}
 
 
 def test_an_unused_transactional_id_is_deleted_and_an_open_transaction_is_not(tmp_path: Path) -> None:
-    broker = Ottla(tmp_path, FEW_PARTITIONS)
-    where = broker.bootstrap
-    broker.start()
-    try:
-        create_topic(where, TOPIC, len(PARTITIONS))
+    with running(tmp_path) as broker:
+        where = broker.bootstrap
         unused, used, opened = (producer(where, name) for name in ("unused", "used", "open"))
         for each in (used, opened):
             each.begin_transaction()
             write(each, {0: b"first"})
         used.commit_transaction(PATIENCE_S)
-        wait_for_state(where, "used", "CompleteCommit")
-        before = described(where, "used")
+        before = wait_for_state(where, "used", "CompleteCommit")
 
+        # Only now, because nothing expires before the test wants it.
         broker.stop()
         broker.overrides = [*FEW_PARTITIONS, *SOON_EXPIRED]
         broker.start()
@@ -140,5 +141,3 @@ def test_an_unused_transactional_id_is_deleted_and_an_open_transaction_is_not(tm
         producer(where, "used")
         assert described(where, "used").producer_id > before.producer_id
         assert read_committed(where, TOPIC, PARTITIONS) == {0: [b"first", b"first"], 1: [], 2: [b"second"]}
-    finally:
-        broker.stop()
