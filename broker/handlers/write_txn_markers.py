@@ -10,7 +10,7 @@ Behaviour:
   the markers before it, then fails with UNKNOWN_SERVER_ERROR.
 - A partition that is not here gets UNKNOWN_TOPIC_OR_PARTITION. An unknown producer gets its marker.
 - The markers of one producer have one result, as in Kafka, whose coordinators read no second one.
-Versions: 0 to 1, all alike.
+Versions: 1.
 Counterpart in Kafka: KafkaApis.handleWriteTxnMarkersRequest.
 """
 

@@ -58,7 +58,7 @@ TABLE: Final = (
     Row(ApiKey.ADD_PARTITIONS_TO_TXN, "0-5", Operation.WRITE, ResourceType.TRANSACTIONAL_ID),
     Row(ApiKey.ADD_OFFSETS_TO_TXN, "0-4", Operation.WRITE, ResourceType.TRANSACTIONAL_ID),
     Row(ApiKey.END_TXN, "0-4", Operation.WRITE, ResourceType.TRANSACTIONAL_ID),
-    Row(ApiKey.WRITE_TXN_MARKERS, "0-1", Operation.CLUSTER_ACTION, ResourceType.CLUSTER),
+    Row(ApiKey.WRITE_TXN_MARKERS, "1", Operation.CLUSTER_ACTION, ResourceType.CLUSTER),
     Row(ApiKey.TXN_OFFSET_COMMIT, "0-4", Operation.WRITE, ResourceType.TRANSACTIONAL_ID),
     Row(ApiKey.OFFSET_FOR_LEADER_EPOCH, "2-4", Operation.DESCRIBE, ResourceType.TOPIC),
     Row(ApiKey.DESCRIBE_CONFIGS, "1-4", Operation.DESCRIBE_CONFIGS, ResourceType.TOPIC),

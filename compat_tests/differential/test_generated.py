@@ -1,8 +1,8 @@
 """Generated requests, valid and invalid, have the same answers from Ottla and Apache Kafka 3.9.2 with ZooKeeper.
 
-Sessions send each API in each version that both brokers offer, and change state. Answers are compared field by field;
-`generated/allowed.py` has all allowed differences. A failure prints a short sequence of requests that leads to it, and
-the seed that reproduces it.
+Sessions send each API in each version that both brokers offer, but for those of transactions, and change state. Answers
+are compared field by field; `generated/allowed.py` has all allowed differences. A failure prints a short sequence of
+requests that leads to it, and the seed that reproduces it.
 """
 
 from collections import Counter

@@ -37,6 +37,7 @@ ONLY_ONE_SIDE: Final[Mapping[str, Offer]] = {
     "DescribeConfigs": Offer("1-4", "0-4", _DROPPED),
     "AlterReplicaLogDirs": Offer("1-2", "0-2", _DROPPED),
     "DescribeLogDirs": Offer("1-4", "0-4", _DROPPED),
+    "WriteTxnMarkers": Offer("1-1", "0-1", _DROPPED),
     "SaslHandshake": Offer("", "0-1", _SECURITY),
     "SaslAuthenticate": Offer("", "0-2", _SECURITY),
     "DescribeAcls": Offer("", "0-3", _SECURITY),
@@ -82,11 +83,6 @@ HIGHEST: Final[Mapping[str, str]] = {
     "DeleteTopics": "1 1 1 2 3 3 3 4 4 4 5 6",
     "DeleteRecords": "0 0 0 1 1 1 1 1 1 2 2 2",
     "InitProducerId": "0 0 0 1 1 1 1 2 3 3 4 4",
-    "AddPartitionsToTxn": "0 0 0 1 1 1 1 1 1 1 2 3",
-    "AddOffsetsToTxn": "0 0 0 1 1 1 1 1 1 1 2 3",
-    "EndTxn": "0 0 0 1 1 1 1 1 1 1 2 3",
-    "WriteTxnMarkers": "0 0 0 0 0 0 0 0 0 0 0 1",
-    "TxnOffsetCommit": "0 0 0 1 2 2 2 2 3 3 3 3",
     "OffsetForLeaderEpoch": "0 0 0 1 2 2 3 3 3 3 3 4",
     "DescribeConfigs": "0 0 1 2 2 2 2 2 2 3 3 4",
     "AlterConfigs": "0 0 0 1 1 1 1 1 1 1 1 2",
@@ -102,8 +98,6 @@ HIGHEST: Final[Mapping[str, str]] = {
     "AlterPartition": "- - - - - - - - - - 0 0",
     "DescribeCluster": "- - - - - - - - - - - 0",
     "DescribeProducers": "- - - - - - - - - - - 0",
-    "DescribeTransactions": "- - - - - - - - - - - -",
-    "ListTransactions": "- - - - - - - - - - - -",
 }
 
 

@@ -95,11 +95,6 @@ def transactional_id(scene: "Scene") -> Any:
     return Own("transactional_id", name or scene.random.choice(TRANSACTIONAL_IDS))
 
 
-def transactional_id_or_none(scene: "Scene") -> Any:
-    """Return a transactional id, or None."""
-    return scene.random.choice((None, transactional_id(scene)))
-
-
 def producer(scene: "Scene") -> Own:
     """Return the id of this request's producer."""
     return Own("producer", "", scene.producer)
@@ -148,7 +143,7 @@ def odd_records(scene: "Scene") -> Records:
         start_ms=random.choice((NOW, -1, 0, -2, 2**42)),
         producer=producer,
         epoch=random.choice((0, -1, -2) if is_transactional else (0, 1, -1, -2)),
-        transactional=random.random() < 0.2,
+        transactional=False,
         control=random.random() < 0.1,
         sequence=random.choice((0, 1, 5, MAX_INT, -1)),
         key=random.choice((b"k", None)),
@@ -251,7 +246,7 @@ BY_NAME: Final[dict[str, Pool]] = {
     "electionType": Pool((0, 1), (7, -1)),
     # Transactions
     "transactionTimeoutMs": Pool((600_000,), (0, -1, MAX_INT)),
-    "InitProducerId.transactionalId": Pool((transactional_id_or_none,), ("", "é", Own("transactional_id", "new"))),
+    "InitProducerId.transactionalId": Pool((None,), ("",)),
     "InitProducerId.producerId": Pool((-1, producer), (4711, -2, MAX_LONG)),
     "InitProducerId.producerEpoch": Pool((-1, producer_epoch), (0, 5, -2)),
     "Produce.transactionalId": Pool((None,), (transactional_id, "")),
