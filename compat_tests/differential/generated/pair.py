@@ -16,7 +16,6 @@ from compat_tests.differential.generated.codec import Codec
 from compat_tests.differential.generated.conditions import Sent
 from compat_tests.differential.generated.generator import Step
 from compat_tests.differential.generated.own import NO_ID, Learned
-from compat_tests.differential.generated.specification import key_of
 from compat_tests.hostile.hostile import NOW
 from compat_tests.support.brokers import Broker
 
@@ -37,12 +36,6 @@ ONE_THREAD: Final = ("num.network.threads=1", "num.io.threads=1")
 # A time of the broker's clock, in contrast to a time from a client.
 _SENT_MS: Final = (NOW - 100_000, NOW + 100_000)
 _OF_A_SESSION: Final = re.compile(r"s\d+-")
-# Drawn at random, they bring their transactional ids into states that one broker leaves later than the other. The table
-# of `compat_tests.transactions.illegal` compares them, in each state and version.
-OF_TRANSACTIONS: Final = (
-    "AddPartitionsToTxn", "AddOffsetsToTxn", "EndTxn", "WriteTxnMarkers", "TxnOffsetCommit", "DescribeTransactions",
-    "ListTransactions",
-)  # fmt: skip
 _NAMES: Final = ("name", "topic", "topic_name", "group_id", "transactional_id")
 
 
@@ -188,11 +181,11 @@ class Pair:
         self._configured = 0
 
     def common_versions(self) -> list[tuple[int, int]]:
-        """Return each API with each version that both brokers offer, without those of transactions."""
+        """Return each API with each version that both brokers offer."""
         ottla, kafka = (side.versions for side in self.sides)
         return [
             (key, version)
-            for key in sorted((ottla.keys() & kafka.keys()) - {key_of(each) for each in OF_TRANSACTIONS})
+            for key in sorted(ottla.keys() & kafka.keys())
             for version in range(max(ottla[key][0], kafka[key][0]), min(ottla[key][1], kafka[key][1]) + 1)
         ]
 
